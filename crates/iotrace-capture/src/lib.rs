@@ -1,0 +1,24 @@
+//! From the kernel to raw capture files, and everything that touches the machine on the way.
+//!
+//! `recorder` opens the block tracepoints on every CPU and copies their rings into a perf file;
+//! `device` and `facts` say what is traced; `settings` changes a device and puts it back;
+//! `workload` runs the command. Only `sys` holds `unsafe`.
+
+mod counters;
+mod device;
+mod error;
+mod facts;
+mod perf_file;
+mod recorder;
+mod settings;
+mod sys;
+mod tracefs;
+mod workload;
+
+pub use counters::Counters;
+pub use device::{Target, find_device};
+pub use error::Error;
+pub use facts::{Identifiers, device_facts, host_facts};
+pub use recorder::{Capture, Progress, Recorder, RecorderOptions};
+pub use settings::{Change, Journal, Restored};
+pub use workload::{Finished, RunAs, Workload};

@@ -1,0 +1,187 @@
+//! `iotrace analyze`: requests to numbers, comparison and reports.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use iotrace_dataset::{Dataset, Run};
+use iotrace_metrics::{CompareOptions, RunInput, compare, summarize_run};
+use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Ledger, Nanos, Summary};
+use iotrace_report::{Colour, Context, Report};
+
+use crate::exit::Exit;
+use crate::talk::Talk;
+
+/// Arguments of `iotrace analyze`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Writes report.html, report.md and report.json into the dataset and prints \
+                        a one-screen summary.\nExit code 3: events were lost, more than \
+                        --max-loss allows.")]
+pub(crate) struct Args {
+    /// A dataset written by `iotrace record`
+    dataset: PathBuf,
+    /// Folder for the reports [default: the dataset itself]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print report.json instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Events that may be lost before the exit code becomes 3
+    #[arg(long, value_name = "EVENTS", default_value_t = 0)]
+    max_loss: u64,
+    /// Say nothing but the result
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What is to be done, checked.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    dataset: Dataset,
+    output: PathBuf,
+    json: bool,
+    max_loss: u64,
+    talk: Talk,
+}
+
+impl Plan {
+    pub(crate) fn new(args: Args) -> anyhow::Result<Self> {
+        let dataset = Dataset::open(&args.dataset)?;
+        let output = args.output.unwrap_or_else(|| args.dataset.clone());
+        std::fs::create_dir_all(&output)
+            .with_context(|| format!("cannot make the folder {}", output.display()))?;
+        Ok(Self {
+            dataset,
+            output,
+            json: args.json,
+            max_loss: args.max_loss,
+            talk: Talk::from_flag(args.quiet),
+        })
+    }
+
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let summary = summarize(&self.dataset)?;
+        let context = context(&self.dataset, &summary);
+        let report = Report::new(&summary, &context);
+        let json = iotrace_report::json(&summary, &context)?;
+        write(&self.output, "report.json", &json)?;
+        write(&self.output, "report.md", &iotrace_report::markdown(&report))?;
+        write(&self.output, "report.html", &iotrace_report::html(&report)?)?;
+        let text = if self.json { json } else { terminal(&report) };
+        std::io::stdout().write_all(text.as_bytes())?;
+        self.talk.say(&format!(
+            "reports: {}",
+            self.output.join("report.{html,md,json}").display()
+        ));
+        let lost: u64 = summary.runs.iter().map(|run| run.ledger.lost()).sum();
+        Ok(if lost > self.max_loss { Exit::Incomplete } else { Exit::Done })
+    }
+}
+
+fn terminal(report: &Report) -> String {
+    let stdout = std::io::stdout();
+    let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+    iotrace_report::terminal(report, width, if colour { Colour::Yes } else { Colour::No })
+}
+
+/// Written beside the target and renamed, so that no reader sees half a file.
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let target = folder.join(name);
+    let beside = folder.join(format!(".{name}.new"));
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, &target))
+        .with_context(|| format!("cannot write {}", target.display()))
+}
+
+fn summarize(dataset: &Dataset) -> anyhow::Result<Summary> {
+    let mut runs = Vec::new();
+    for run in dataset.runs.iter().filter(|run| !run.document.warmup) {
+        runs.push(summarize_one(&dataset.root, run)?);
+    }
+    let comparisons = compare(&runs, &CompareOptions::default());
+    Ok(Summary { runs: runs.into_iter().map(|(summary, _)| summary).collect(), comparisons })
+}
+
+fn summarize_one(
+    root: &Path,
+    run: &Run,
+) -> anyhow::Result<(iotrace_model::RunSummary, iotrace_metrics::RunSample)> {
+    let document = &run.document;
+    let devices: Vec<DeviceFacts> = document.devices.iter().map(DeviceFacts::from).collect();
+    let ledger = Ledger::from(document.ledger.as_slice());
+    let requests = root.join(&run.folder).join("requests.parquet");
+    let input = RunInput {
+        requests: &requests,
+        configuration: configuration(run),
+        repetition: document.repetition,
+        folder: run.folder.display().to_string(),
+        duration: Nanos(document.wall_ns),
+        exit_code: document.exit_code,
+        devices: &devices,
+        ledger,
+    };
+    Ok(summarize_run(&input)?)
+}
+
+fn configuration(run: &Run) -> Configuration {
+    let settings = run.document.configuration.iter();
+    Configuration { settings: settings.map(|(key, value)| (key.clone(), value.clone())).collect() }
+}
+
+fn context(dataset: &Dataset, summary: &Summary) -> Context {
+    let manifest = &dataset.manifest;
+    let title = dataset.root.file_name().map_or_else(
+        || dataset.root.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    let first = dataset.runs.first();
+    let devices = first.map_or_else(Vec::new, |run| {
+        run.document.devices.iter().map(|device| describe(&DeviceFacts::from(device))).collect()
+    });
+    let mut warnings = manifest.incomplete.clone();
+    for run in summary.runs.iter().filter(|run| run.exit_code != Some(0)) {
+        warnings.push(match run.exit_code {
+            Some(code) => format!("the workload of {} failed with exit code {code}", run.folder),
+            None => format!("the workload of {} was killed by a signal", run.folder),
+        });
+    }
+    Context {
+        title,
+        command: manifest.plan.command.join(" "),
+        tool_version: manifest.tool_version.clone(),
+        created: manifest.created.clone(),
+        kernel: text(&Facts::from(&manifest.host), "kernel_release"),
+        devices,
+        warmups: u32::try_from(dataset.runs.iter().filter(|run| run.document.warmup).count())
+            .unwrap_or(u32::MAX),
+        simulated: manifest.simulated,
+        warnings,
+    }
+}
+
+/// One line on a device: name, model, size, scheduler.
+fn describe(device: &DeviceFacts) -> String {
+    let mut words = vec![format!("{} ({})", device.name, device.device)];
+    let model = text(&device.facts, "model");
+    if !model.is_empty() {
+        words.push(model);
+    }
+    if let Some(Fact::Number(bytes)) = device.facts.get("size_bytes") {
+        words.push(format!("{} MiB", bytes / (1 << 20)));
+    }
+    let scheduler = text(&device.facts, "scheduler");
+    if !scheduler.is_empty() {
+        words.push(format!("scheduler {scheduler}"));
+    }
+    words.join(", ")
+}
+
+fn text(facts: &Facts, name: &str) -> String {
+    match facts.get(name) {
+        Some(Fact::Text(text)) => text.clone(),
+        Some(Fact::Number(_) | Fact::Flag(_) | Fact::List(_) | Fact::Table(_)) | None => {
+            String::new()
+        }
+    }
+}
