@@ -56,7 +56,9 @@ pub enum Error {
         source: io::Error,
     },
     /// One file is needed for each event on each CPU.
-    #[error("too many open files: {needed} are needed for tracing; raise the limit, `ulimit -Hn {needed}`")]
+    #[error(
+        "too many open files: {needed} are needed for tracing; raise the limit, `ulimit -Hn {needed}`"
+    )]
     TooManyFiles {
         /// Files needed, with some to spare.
         needed: usize,
@@ -103,7 +105,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The capture cannot grow any more; what was written before is still readable.
-    #[error("no space left for the capture after {bytes} bytes; free some or choose another output")]
+    #[error(
+        "no space left for the capture after {bytes} bytes; free some or choose another output"
+    )]
     DiskFull {
         /// Bytes written before.
         bytes: u64,

@@ -19,6 +19,8 @@ pub use counters::Counters;
 pub use device::{Target, find_device};
 pub use error::Error;
 pub use facts::{Identifiers, device_facts, host_facts};
-pub use recorder::{Capture, Progress, Recorder, RecorderOptions};
+pub use recorder::{
+    Capture, Progress, Recorder, RecorderOptions, memory_file, monotonic_now, realtime_now,
+};
 pub use settings::{Change, Journal, Restored};
 pub use workload::{Finished, RunAs, Workload};

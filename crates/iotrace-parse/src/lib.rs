@@ -1,1 +1,21 @@
-//! Placeholder.
+//! From raw capture files to ordered events.
+//!
+//! `perf` reads perf files (`perf.data`, and what iotrace itself captures); `format` reads the
+//! kernel's descriptions of its tracepoints, `tracepoint` turns a raw sample into an event by the
+//! names in them, `merge` brings the CPUs' streams into one order. Input is only data: no bytes
+//! make this crate panic or allocate from a length that it has not checked.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing)]
+
+mod ata;
+mod bytes;
+mod error;
+mod format;
+mod merge;
+mod perf;
+mod rwbs;
+mod tracepoint;
+
+pub use error::Error;
+pub use perf::{Options, PerfReader, Records};

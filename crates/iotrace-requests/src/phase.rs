@@ -38,13 +38,12 @@ pub(crate) enum Move {
 /// scheduler and an issue without a requeue in between is a resubmission by the driver.
 pub(crate) fn step(phase: Phase, action: Move) -> Option<Phase> {
     match (phase, action) {
-        (Phase::Queued, Move::Get) => Some(Phase::Got),
-        (Phase::Queued | Phase::Got, Move::Insert) => Some(Phase::Inserted),
+        (Phase::Queued, Move::Get)
+        | (Phase::Got | Phase::Inserted | Phase::Issued, Move::Requeue) => Some(Phase::Got),
+        (Phase::Queued | Phase::Got | Phase::Inserted, Move::Insert) => Some(Phase::Inserted),
         (Phase::Queued | Phase::Got | Phase::Inserted | Phase::Issued, Move::Issue) => {
             Some(Phase::Issued)
         }
-        (Phase::Got | Phase::Inserted | Phase::Issued, Move::Requeue) => Some(Phase::Got),
-        (Phase::Inserted, Move::Insert) => Some(Phase::Inserted),
         (Phase::Got | Phase::Inserted | Phase::Issued, Move::Get)
         | (Phase::Issued, Move::Insert)
         | (Phase::Queued, Move::Requeue) => None,

@@ -37,10 +37,9 @@ impl Assembler {
 
     /// The driver hands the request back.
     pub(super) fn requeue(&mut self, event: &Event, device: usize) {
-        let in_flight = self.devices[device].in_flight.iter().rev().copied();
+        let mut in_flight = self.devices[device].in_flight.iter().rev().copied();
         let found = in_flight
-            .filter(|slot| self.open.get(*slot).is_some_and(|open| is_same(open, event)))
-            .next()
+            .find(|slot| self.open.get(*slot).is_some_and(|open| is_same(open, event)))
             .or_else(|| {
                 let sector = event.sector?;
                 self.find(device, event.op, sector, |open| open.phase != Phase::Queued)

@@ -1,0 +1,79 @@
+//! Why a capture could not be read at all. What could be read in spite of a fault is in the ledger.
+
+use std::io;
+
+/// Why a capture could not be read at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot read {path} at byte {offset}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Where.
+        offset: u64,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file begins with something else.
+    #[error("{path}: not a perf file: it does not begin with PERFILE2")]
+    BadMagic {
+        /// The file.
+        path: String,
+    },
+    /// A perf file from a machine of the other byte order.
+    #[error("{path}: a perf file of a big-endian machine, which cannot be read yet")]
+    BigEndian {
+        /// The file.
+        path: String,
+    },
+    /// A perf file written to a pipe.
+    #[error(
+        "{path}: a perf file in pipe mode, which cannot be read yet; record it with perf record -o FILE"
+    )]
+    PipeMode {
+        /// The file.
+        path: String,
+    },
+    /// The header points outside the file.
+    #[error("{path}: the {part} at byte {offset} does not fit into the file; it is cut or damaged")]
+    OutOfFile {
+        /// The file.
+        path: String,
+        /// What the header points to.
+        part: &'static str,
+        /// Where it should be.
+        offset: u64,
+    },
+    /// The file does not say how its events are laid out.
+    #[error(
+        "{path}: holds no event formats (no tracing data), so its samples cannot be understood; \
+         record tracepoints, such as -e 'block:*'"
+    )]
+    NoFormats {
+        /// The file.
+        path: String,
+    },
+    /// The formats are damaged.
+    #[error("{path}: the event formats at byte {offset} are damaged: {part} cannot be read")]
+    BadFormats {
+        /// The file.
+        path: String,
+        /// Where they begin.
+        offset: u64,
+        /// The part that cannot be read.
+        part: String,
+    },
+    /// Samples without what an event needs.
+    #[error(
+        "{path}: samples lack {what}; record with perf record -a -k mono -e 'block:*', which includes it"
+    )]
+    SampleLayout {
+        /// The file.
+        path: String,
+        /// What is missing.
+        what: &'static str,
+    },
+}
