@@ -2,7 +2,9 @@
 
 use iotrace_model::{Nanos, Op, Status};
 
-use crate::support::{Loop, check_exit, complete, fio_total, fresh, has, iotrace, privileged, requests, run};
+use crate::support::{
+    Loop, check_exit, complete, fio_total, fresh, has, iotrace, privileged, requests, run,
+};
 
 #[test]
 fn with_a_scheduler_every_request_of_fio_is_there_and_its_stages_add_up() {

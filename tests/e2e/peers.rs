@@ -21,8 +21,7 @@ fn perf_prints_the_raw_capture_and_records_the_same_number_of_requests() {
     ))
     .unwrap();
     let (major, minor) = number.trim().split_once(':').unwrap();
-    let kernel =
-        (major.parse::<u32>().unwrap() << 20) | minor.parse::<u32>().unwrap();
+    let kernel = (major.parse::<u32>().unwrap() << 20) | minor.parse::<u32>().unwrap();
     let (folder, dataset) = fresh();
     let data = folder.path().join("perf.data");
     let filter = format!("dev == {kernel}");

@@ -5,11 +5,7 @@ use crate::support::{check_exit, fresh, iotrace, privileged, run};
 #[track_caller]
 fn check(arguments: &[&str], code: i32, words: &[&str]) {
     let (_folder, dataset) = fresh();
-    let output = run(iotrace()
-        .arg("record")
-        .arg("-o")
-        .arg(&dataset)
-        .args(arguments));
+    let output = run(iotrace().arg("record").arg("-o").arg(&dataset).args(arguments));
     check_exit(&output, code);
     let stderr = String::from_utf8_lossy(&output.stderr);
     for word in words {

@@ -57,9 +57,8 @@ impl Loop {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("disk.img");
         File::create(&image).unwrap().set_len(256 << 20).unwrap();
-        let output = run(Command::new("losetup")
-            .args(["--direct-io=on", "--find", "--show"])
-            .arg(&image));
+        let output =
+            run(Command::new("losetup").args(["--direct-io=on", "--find", "--show"]).arg(&image));
         check_exit(&output, 0);
         let path = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let name = path.trim_start_matches("/dev/");

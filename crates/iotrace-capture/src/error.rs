@@ -148,4 +148,132 @@ pub enum Error {
         /// What it should hold.
         expected: &'static str,
     },
+    /// No such block device.
+    #[error("no block device {name}; lsblk lists those of this machine")]
+    NoSuchDevice {
+        /// As it was named.
+        name: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The path leads to something else.
+    #[error("{name} is not a block device{home}; name the disk, or attach a file with losetup")]
+    NotABlockDevice {
+        /// As it was named.
+        name: String,
+        /// Where it lies, if known: `; it lies on /dev/sda`.
+        home: String,
+    },
+    /// A device without sectors, such as a loop device that nothing is attached to.
+    #[error("{name} has no size; attach a file to it with losetup, or insert a medium")]
+    NoSize {
+        /// Its kernel name.
+        name: String,
+    },
+    /// NCQ is a knob of ATA disks.
+    #[error("{name} has no NCQ to switch: it is not driven by libata; {instead}")]
+    NoNcq {
+        /// Its kernel name.
+        name: String,
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// The device has no such setting.
+    #[error("{name} has no {setting} to set; {instead}")]
+    NoKnob {
+        /// Its kernel name.
+        name: String,
+        /// The setting.
+        setting: &'static str,
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// The kernel does not offer the scheduler.
+    #[error("{name} has no scheduler {scheduler}; it offers {offered}")]
+    NoScheduler {
+        /// Its kernel name.
+        name: String,
+        /// The scheduler that was asked for.
+        scheduler: String,
+        /// Those that there are.
+        offered: String,
+    },
+    /// A setting could not be read or written.
+    #[error("cannot set {label} ({}); changing settings needs root", path.display())]
+    Setting {
+        /// The setting.
+        label: String,
+        /// Its file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The driver took the value and did not use it.
+    #[error("{label} reads {found} after {wanted} was written: the driver ignores it")]
+    Ignored {
+        /// The setting.
+        label: String,
+        /// What was written.
+        wanted: String,
+        /// What was read.
+        found: String,
+    },
+    /// Without a journal no setting is changed.
+    #[error("cannot keep the journal of changed settings at {}; nothing was changed", path.display())]
+    Journal {
+        /// The journal file or folder.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no command to run.
+    #[error("no command to run; give one after --")]
+    NoCommand,
+    /// The command does not exist.
+    #[error("{command}: command not found; give its path or install it")]
+    CommandNotFound {
+        /// Its first word.
+        command: String,
+    },
+    /// The command could not be started.
+    #[error("cannot run {command}")]
+    Spawn {
+        /// Its first word.
+        command: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel did not tell how the command ended.
+    #[error("cannot wait for the command")]
+    Wait {
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// What the command said could not be kept.
+    #[error("cannot keep the output of the command")]
+    KeepOutput {
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// No such user.
+    #[error("no user {name}")]
+    NoSuchUser {
+        /// As it was named.
+        name: String,
+    },
+    /// The output could not be given to its owner.
+    #[error("cannot give {} to the user who asked for it", path.display())]
+    GiveAway {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
 }

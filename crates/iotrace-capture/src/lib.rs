@@ -16,11 +16,15 @@ mod tracefs;
 mod workload;
 
 pub use counters::Counters;
-pub use device::{Target, find_device};
+pub use device::{Target, device_of, find_device};
 pub use error::Error;
 pub use facts::{Identifiers, device_facts, host_facts};
 pub use recorder::{
-    Capture, Progress, Recorder, RecorderOptions, memory_file, monotonic_now, realtime_now,
+    Capture, Progress, Recorder, RecorderOptions, memory_file, monotonic_now, page_size,
+    realtime_now,
 };
-pub use settings::{Change, Journal, Restored};
-pub use workload::{Finished, RunAs, Workload};
+pub use settings::{
+    Applied, Journal, Restored, SettingChange, Shape, Wanted, ncq_change, queue_depth_change,
+    restore, scheduler_change, write_cache_change,
+};
+pub use workload::{Finished, RunAs, Show, Signal, Workload, give_to};

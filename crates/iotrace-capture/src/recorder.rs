@@ -177,6 +177,11 @@ pub fn realtime_now() -> Nanos {
     sys::realtime()
 }
 
+/// Bytes of a page of memory.
+pub fn page_size() -> u64 {
+    u64::try_from(sys::page_size()).expect("a usize is at most 64 bits")
+}
+
 /// A file in memory, for captures that must not disturb the traced device.
 pub fn memory_file(name: &str) -> Result<File, Error> {
     let name: Vec<u8> = name.bytes().filter(|&byte| byte != 0).collect();

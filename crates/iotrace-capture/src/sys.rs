@@ -7,10 +7,12 @@
 
 mod calls;
 mod clock;
+pub(crate) mod process;
 mod ring;
 
 pub(crate) use calls::{
     Mount, memory_file, mount_tracefs, page_size, raise_descriptor_limit, redirect_output, wait,
 };
 pub(crate) use clock::{monotonic, realtime, thread_cpu_time};
+pub(crate) use process::clock_ticks;
 pub(crate) use ring::Ring;

@@ -163,7 +163,9 @@ fn fact_to_json(fact: &Fact) -> Value {
 /// Facts read back from a JSON object; values that no fact can hold are left out.
 pub fn facts_from_json(map: &Map<String, Value>) -> Facts {
     Facts(
-        map.iter().filter_map(|(name, value)| Some((name.clone(), fact_from_json(value)?))).collect(),
+        map.iter()
+            .filter_map(|(name, value)| Some((name.clone(), fact_from_json(value)?)))
+            .collect(),
     )
 }
 

@@ -55,7 +55,9 @@ pub enum Error {
         finished: usize,
     },
     /// A document of another version of iotrace.
-    #[error("{path} has schema {found}, this version reads {expected}; use the iotrace that wrote it")]
+    #[error(
+        "{path} has schema {found}, this version reads {expected}; use the iotrace that wrote it"
+    )]
     Version {
         /// The document.
         path: PathBuf,

@@ -180,9 +180,7 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Event>, Error> {
             time: Nanos(time.value(row)),
             cpu: Cpu(cpu.value(row)),
             sequence: sequence.value(row),
-            device: get_text(device, row)
-                .map(|text| columns.device("device", text))
-                .transpose()?,
+            device: get_text(device, row).map(|text| columns.device("device", text)).transpose()?,
             action: columns.value("action", action.value(row), text::action)?,
             op: columns.value("op", op.value(row), text::op)?,
             flags: columns.value("flags", flags.value(row), text::flags)?,

@@ -17,8 +17,9 @@ mod text;
 
 pub use columns::{EVENTS_SCHEMA, REQUESTS_SCHEMA};
 pub use document::{
-    AtaPortDocument, CaptureDocument, DeviceDocument, LedgerEntryDocument, RUN_SCHEMA, RowsDocument,
-    RunDocument, facts_from_json, facts_to_json, ledger_from_documents, ledger_to_documents,
+    AtaPortDocument, CaptureDocument, DeviceDocument, LedgerEntryDocument, RUN_SCHEMA,
+    RowsDocument, RunDocument, facts_from_json, facts_to_json, ledger_from_documents,
+    ledger_to_documents,
 };
 pub use error::Error;
 pub use events::{EventWriter, read_events};

@@ -128,8 +128,7 @@ impl Rows {
         self.comm.append_option(texts.comm(request.comm));
         self.cgroup.append_option(request.cgroup);
         self.io_priority.append_option(request.io_priority.map(u32::from));
-        let stamps =
-            [request.queue, request.get, request.insert, request.issue, request.complete];
+        let stamps = [request.queue, request.get, request.insert, request.issue, request.complete];
         for ((time, cpu), stamp) in self.stages.iter_mut().zip(stamps) {
             time.append_option(stamp.map(|stamp| stamp.time.0));
             cpu.append_option(stamp.map(|stamp| stamp.cpu.0));
@@ -300,8 +299,7 @@ fn read_bios(
     if queues.is_null(row) {
         return Ok(Vec::new());
     }
-    let missing =
-        || Error::Column { table: columns.table.to_owned(), column: "bio_queue_ns" };
+    let missing = || Error::Column { table: columns.table.to_owned(), column: "bio_queue_ns" };
     let (queues, sectors, lengths) = (queues.value(row), sectors.value(row), lengths.value(row));
     let queues = queues.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
     let sectors = sectors.as_primitive_opt::<UInt64Type>().ok_or_else(missing)?;

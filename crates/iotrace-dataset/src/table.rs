@@ -161,7 +161,10 @@ impl<'a> Columns<'a> {
 }
 
 /// The value of a row, `None` where it is null.
-pub(crate) fn get<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
+pub(crate) fn get<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    row: usize,
+) -> Option<T::Native> {
     array.is_valid(row).then(|| array.value(row))
 }
 

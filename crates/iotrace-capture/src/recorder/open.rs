@@ -161,9 +161,14 @@ fn opts(watermark: u32) -> Opts {
 }
 
 fn watermark(ring_pages_exp: u8) -> u32 {
+    let quarter = ring_bytes(ring_pages_exp) / 4;
+    u32::try_from(WATERMARK_BYTES.min(quarter)).expect("the constant fits")
+}
+
+/// Bytes of a ring of 2^`pages_exp` pages; saturates.
+fn ring_bytes(pages_exp: u8) -> u64 {
     let page = u64::try_from(sys::page_size()).expect("a usize is at most 64 bits");
-    let ring = page.checked_shl(ring_pages_exp.into()).unwrap_or(u64::MAX);
-    u32::try_from(WATERMARK_BYTES.min(ring / 4)).expect("the constant fits")
+    2_u64.saturating_pow(pages_exp.into()).saturating_mul(page)
 }
 
 fn open_cpus(
@@ -180,8 +185,10 @@ fn open_cpus(
             counters.push(open_event(event, filter, cpu, opts, needed)?);
         }
         let Some(leader) = counters.first() else { continue };
-        let ring = sys::Ring::map(leader.file().as_fd(), ring_pages_exp)
-            .map_err(|source| map_error(source, ring_pages_exp, cpus.len()))?;
+        let ring = sys::Ring::map(leader.file().as_fd(), ring_pages_exp).map_err(|source| {
+            let bytes = ring_bytes(ring_pages_exp);
+            Error::RingTooBig { bytes, cpus: cpus.len(), source }
+        })?;
         for counter in counters.iter().skip(1) {
             sys::redirect_output(counter.file().as_fd(), leader.file().as_fd())
                 .map_err(|source| Error::Control { cpu, source })?;
@@ -236,12 +243,6 @@ fn open_counter(id: u64, cpu: Cpu, opts: &mut Opts) -> io::Result<Counter> {
     }
 }
 
-fn map_error(source: io::Error, ring_pages_exp: u8, cpus: usize) -> Error {
-    let page = u64::try_from(sys::page_size()).expect("a usize is at most 64 bits");
-    let bytes = page.checked_shl(ring_pages_exp.into()).unwrap_or(u64::MAX);
-    Error::RingTooBig { bytes, cpus, source }
-}
-
 fn online_cpus() -> Result<Vec<Cpu>, Error> {
     let path = PathBuf::from(ONLINE_CPUS);
     match fs::read_to_string(&path) {
@@ -282,6 +283,7 @@ mod tests {
         let page = u32::try_from(sys::page_size()).unwrap();
         assert_eq!(watermark(3), page * 2);
         assert_eq!(watermark(20), 512 << 10);
+        assert_eq!(watermark(255), 512 << 10);
     }
 
     #[test]

@@ -14,9 +14,11 @@ use crate::talk::Talk;
 
 /// Arguments of `iotrace analyze`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Writes report.html, report.md and report.json into the dataset and prints \
+#[command(
+    after_help = "Writes report.html, report.md and report.json into the dataset and prints \
                         a one-screen summary.\nExit code 3: events were lost, more than \
-                        --max-loss allows.")]
+                        --max-loss allows."
+)]
 pub(crate) struct Args {
     /// A dataset written by `iotrace record`
     dataset: PathBuf,
@@ -69,10 +71,7 @@ impl Plan {
         write(&self.output, "report.html", &iotrace_report::html(&report)?)?;
         let text = if self.json { json } else { terminal(&report) };
         std::io::stdout().write_all(text.as_bytes())?;
-        self.talk.say(&format!(
-            "reports: {}",
-            self.output.join("report.{html,md,json}").display()
-        ));
+        self.talk.say(&format!("reports: {}", self.output.join("report.{html,md,json}").display()));
         let lost: u64 = summary.runs.iter().map(|run| run.ledger.lost()).sum();
         Ok(if lost > self.max_loss { Exit::Incomplete } else { Exit::Done })
     }

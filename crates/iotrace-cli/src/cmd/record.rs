@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused here, before the first setting is changed.
 
 mod decode;
+mod document;
 mod execute;
 mod order;
 

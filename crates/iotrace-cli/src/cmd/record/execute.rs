@@ -9,20 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotrace_capture::{
     Capture, Counters, Finished, Journal, Recorder, RecorderOptions, Show, Signal, Workload,
-    device_facts, host_facts, monotonic_now, realtime_now,
+    device_facts, host_facts, realtime_now,
 };
-use iotrace_dataset::{
-    CaptureDocument, DeviceDocument, FactorDocument, Manifest, PlanDocument, RunDocument,
-    RunEntry, facts_to_json,
-};
-use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Ledger, Nanos};
+use iotrace_dataset::RunEntry;
+use iotrace_model::{Cause, Configuration, DeviceFacts, Ledger, Nanos};
 
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::progress::Line;
 
 use super::Plan;
-use super::decode::{Decoded, decode};
+use super::decode::decode;
+use super::document::{self, Parts};
 use super::order::{Step, change, steps};
 
 /// How often the workload is looked at.
@@ -44,10 +42,10 @@ struct Done {
 
 pub(super) fn execute(plan: &Plan) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen()?;
-    let mut journal = Journal::open(&plan.journal)?;
-    for setting in journal.restore_dead()? {
+    for setting in iotrace_capture::restore(&plan.journal)? {
         plan.talk.warn(&format!("an earlier run left this changed: {setting}"));
     }
+    let mut journal = Journal::new(&plan.journal);
     iotrace_dataset::create(&plan.output)?;
     let created = realtime_now();
     let result = run_all(plan, &interrupt, &mut journal);
@@ -61,11 +59,7 @@ pub(super) fn execute(plan: &Plan) -> anyhow::Result<Exit> {
     Ok(verdict(plan, &done))
 }
 
-fn run_all(
-    plan: &Plan,
-    interrupt: &Interrupt,
-    journal: &mut Journal,
-) -> anyhow::Result<Vec<Done>> {
+fn run_all(plan: &Plan, interrupt: &Interrupt, journal: &mut Journal) -> anyhow::Result<Vec<Done>> {
     let all = steps(&plan.factors, plan.repeat, plan.warmup);
     let total = all.len();
     let mut done = Vec::new();
@@ -130,17 +124,13 @@ fn run_one(
     let finished = ran?;
     let metadata = metadata(plan, step, &capture);
     let handle = capture.file.try_clone().context("cannot read the raw capture again")?;
-    let decoded = decode(
-        handle,
-        &raw.display().to_string(),
-        capture.started,
-        &devices,
-        &folder,
-        &metadata,
-    )?;
+    let decoded =
+        decode(handle, &raw.display().to_string(), capture.started, &devices, &folder, &metadata)?;
     keep_or_remove(plan, &capture, &raw)?;
     let interrupted = interrupt.count() > 0;
-    let document = document(&Facts1 {
+    let mut ledger = capture.ledger.clone();
+    merge_decoded(&mut ledger, &decoded.ledger);
+    let document = document::run(&Parts {
         plan,
         step,
         configuration,
@@ -151,11 +141,10 @@ fn run_one(
         capture: &capture,
         finished: &finished,
         decoded: &decoded,
+        ledger: &ledger,
         interrupted,
     });
     iotrace_dataset::write_json(&folder.join("run.json"), &document)?;
-    let mut ledger = capture.ledger.clone();
-    ledger.merge(&decoded.ledger);
     warn_of_loss(plan, &ledger, &relative);
     Ok(Done {
         entry: RunEntry {
@@ -249,8 +238,8 @@ fn keep_or_remove(plan: &Plan, capture: &Capture, raw: &Path) -> anyhow::Result<
         use std::io::{Seek, SeekFrom};
         let mut from = capture.file.try_clone().context("cannot read the raw capture again")?;
         from.seek(SeekFrom::Start(0)).context("cannot read the raw capture again")?;
-        let mut to = File::create_new(raw)
-            .with_context(|| format!("cannot create {}", raw.display()))?;
+        let mut to =
+            File::create_new(raw).with_context(|| format!("cannot create {}", raw.display()))?;
         std::io::copy(&mut from, &mut to)
             .with_context(|| format!("cannot write {}", raw.display()))?;
     }
@@ -278,7 +267,7 @@ fn metadata(plan: &Plan, step: &Step, capture: &Capture) -> Vec<(String, String)
         ("iotrace.clock".to_owned(), "CLOCK_MONOTONIC".to_owned()),
         ("iotrace.clock_origin_ns".to_owned(), capture.started.0.to_string()),
         ("iotrace.repetition".to_owned(), step.repetition.to_string()),
-        ("iotrace.command".to_owned(), command(plan).join(" ")),
+        ("iotrace.command".to_owned(), document::command(plan).join(" ")),
     ];
     for (key, value) in &step.settings {
         pairs.push((format!("iotrace.setting.{key}"), value.clone()));
@@ -286,21 +275,42 @@ fn metadata(plan: &Plan, step: &Step, capture: &Capture) -> Vec<(String, String)
     pairs
 }
 
-fn command(plan: &Plan) -> Vec<String> {
-    plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+/// The recorder and the parser both count what the kernel told of its losses; it counts once.
+fn merge_decoded(ledger: &mut Ledger, decoded: &Ledger) {
+    for (cause, cpu, entry) in decoded.entries().filter(|(cause, ..)| *cause != Cause::KernelLost) {
+        ledger.add_entry(cause, cpu, entry);
+    }
 }
 
-/// Everything that goes into one run's document.
-struct Facts1<'a> {
-    plan: &'a Plan,
-    step: &'a Step,
-    configuration: &'a Configuration,
-    order: usize,
-    started_realtime: Nanos,
-    devices: &'a [DeviceFacts],
-    counters: &'a Facts,
-    capture: &'a Capture,
-    finished: &'a Finished,
-    decoded: &'a Decoded,
-    interrupted: bool,
+fn finish(plan: &Plan, created: Nanos, done: &[Done]) -> anyhow::Result<()> {
+    let mut ledger = Ledger::default();
+    for run in done {
+        ledger.merge(&run.ledger);
+    }
+    let planned = steps(&plan.factors, plan.repeat, plan.warmup).len();
+    let mut incomplete = Vec::new();
+    if done.len() < planned || done.iter().any(|run| run.interrupted) {
+        incomplete.push(format!("interrupted during run {} of {planned}", done.len()));
+    }
+    if ledger.lost() > 0 {
+        incomplete.push(format!("{} events were lost", ledger.lost()));
+    }
+    let entries = done.iter().map(|run| run.entry.clone()).collect();
+    let manifest = document::manifest(plan, created, entries, &ledger, incomplete);
+    iotrace_dataset::finish(&plan.output, manifest)?;
+    iotrace_capture::give_to(&plan.output, plan.run_as.as_ref())?;
+    plan.talk.say(&format!("dataset: {}", plan.output.display()));
+    Ok(())
+}
+
+fn verdict(plan: &Plan, done: &[Done]) -> Exit {
+    let lost: u64 = done.iter().map(|run| run.lost).sum();
+    let interrupted = done.iter().any(|run| run.interrupted);
+    if interrupted || lost > plan.max_loss {
+        return Exit::Incomplete;
+    }
+    if done.iter().any(|run| run.entry.exit_code != Some(0)) {
+        return Exit::WorkloadFailed;
+    }
+    Exit::Done
 }
