@@ -113,22 +113,22 @@ impl Sysfs {
 
 /// The disks below a stacked device, each once; `depth` bounds a cycle that cannot be.
 fn members(path: &Path, depth: u32) -> Vec<DeviceId> {
-    let mut members = Vec::new();
-    let Ok(slaves) = fs::read_dir(path.join("slaves")) else { return members };
+    let mut found = Vec::new();
+    let Ok(slaves) = fs::read_dir(path.join("slaves")) else { return found };
     let mut paths: Vec<_> =
         slaves.flatten().filter_map(|slave| fs::canonicalize(slave.path()).ok()).collect();
     paths.sort();
     for path in paths {
         let is_partition = path.join("partition").exists();
         let disk = if is_partition { path.parent().unwrap_or(&path) } else { &path };
-        members.extend(read(disk, "dev").and_then(|text| DeviceId::parse(&text)));
+        found.extend(read(disk, "dev").and_then(|text| DeviceId::parse(&text)));
         if depth > 0 {
-            members.extend(members(disk, depth - 1));
+            found.extend(members(disk, depth - 1));
         }
     }
-    members.sort_unstable();
-    members.dedup();
-    members
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// `…/ata3/host2/target2:0:0/2:0:0:0/block/sda`: port 3, and the target's id on it.

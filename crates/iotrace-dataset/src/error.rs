@@ -1,7 +1,13 @@
 //! Why a dataset could not be written or read.
+//!
+//! Every error names the file or folder; a full disk is told apart from other failed writes,
+//! however deep in the Parquet writer it came up.
 
 use std::io;
 use std::path::PathBuf;
+
+/// What lies below an error of a library that stays inside this crate.
+type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a dataset could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -9,13 +15,16 @@ use std::path::PathBuf;
 pub enum Error {
     /// The place for a new dataset is taken.
     #[error("{path} exists already; give another --output or remove it")]
-    Exists {
+    OutputExists {
         /// The folder.
         path: PathBuf,
     },
     /// The file system is full.
-    #[error("no space left while writing {path}; what was finished before is whole")]
-    DiskFull {
+    #[error(
+        "no space is left for {path}; free some or write to another file system, \
+         runs finished before are whole"
+    )]
+    StorageFull {
         /// The file.
         path: PathBuf,
     },
@@ -37,7 +46,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The folder holds no dataset.
+    /// There is nothing at that place.
+    #[error("there is no directory {path}")]
+    NotFound {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Whatever is there is no dataset.
     #[error("{path} is no dataset: it has neither manifest.json nor a folder of runs")]
     NotADataset {
         /// The folder.
@@ -45,71 +60,79 @@ pub enum Error {
     },
     /// The recorder was stopped before it could finish the dataset.
     #[error(
-        "{path} is unfinished: manifest.json is missing, so the recording was cut short; \
-         {finished} of its runs are whole, each with run.json and its tables under runs/"
+        "{path} is unfinished: it has no manifest.json and {finished} finished runs; record was \
+         interrupted; run `iotrace import --recover {path}` or delete it"
     )]
     Unfinished {
         /// The folder.
         path: PathBuf,
-        /// Runs with a `run.json`.
+        /// Measured runs with a `run.json`.
         finished: usize,
     },
-    /// A document of another version of iotrace.
+    /// A document or table of another version of iotrace.
     #[error(
-        "{path} has schema {found}, this version reads {expected}; use the iotrace that wrote it"
+        "{path} has schema {found:?}, this version reads {expected:?}; \
+         use the iotrace that wrote it"
     )]
     Version {
-        /// The document.
+        /// The document or table.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema; `none` if it names none.
         found: String,
         /// The schema that can be read.
         expected: &'static str,
     },
     /// A document is not what its schema says.
-    #[error("{path} cannot be understood")]
+    #[error("{path} does not follow its schema")]
     Document {
         /// The document.
         path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: Source,
+    },
+    /// A manifest names a run outside of its dataset.
+    #[error("{path} names the folder {folder:?}, which is not inside the dataset")]
+    OutsideFolder {
+        /// The manifest.
+        path: PathBuf,
+        /// The folder.
+        folder: String,
+    },
+    /// A Parquet table cannot be written or read.
+    #[error("{path}: the Parquet table is broken or cannot be written")]
+    Table {
+        /// The table.
+        path: PathBuf,
         /// Why.
         #[source]
-        source: serde_json::Error,
+        source: Source,
     },
-    /// A table cannot be written or read.
-    #[error("{table}: the Parquet table is broken or cannot be written")]
-    Parquet {
-        /// The table, or its path.
-        table: String,
-        /// Why.
-        #[source]
-        source: parquet::errors::ParquetError,
-    },
-    /// A batch of columns does not fit together.
-    #[error("{table}: the columns do not fit together")]
-    Arrow {
-        /// The table, or its path.
-        table: String,
-        /// Why.
-        #[source]
-        source: arrow::error::ArrowError,
-    },
-    /// A column has another name or type than the schema.
-    #[error("{table}: column {column} is missing or has another type")]
+    /// A column is not what the table's schema says.
+    #[error("{path}: column {column} is missing, has another type or holds nulls")]
     Column {
-        /// The table, or its path.
-        table: String,
+        /// The table.
+        path: PathBuf,
         /// The column.
         column: &'static str,
     },
     /// A value that no version of iotrace writes.
-    #[error("{table}: column {column} holds {value:?}, which is no value of it")]
+    #[error("{path}: column {column} holds {value:?}, which is no value of it")]
     Value {
-        /// The table, or its path.
-        table: String,
+        /// The table.
+        path: PathBuf,
         /// The column.
         column: &'static str,
         /// The value.
         value: String,
+    },
+    /// A CPU number that no kernel has; the column holds 16 bits.
+    #[error("{path}: CPU {cpu} cannot be stored, the largest number is 65535")]
+    CpuOutOfRange {
+        /// The table.
+        path: PathBuf,
+        /// The number.
+        cpu: u32,
     },
 }
 
@@ -117,7 +140,7 @@ impl Error {
     pub(crate) fn write(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         if source.kind() == io::ErrorKind::StorageFull {
-            return Error::DiskFull { path };
+            return Error::StorageFull { path };
         }
         Error::Write { path, source }
     }
@@ -125,4 +148,28 @@ impl Error {
     pub(crate) fn read(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Error::Read { path: path.into(), source }
     }
+
+    pub(crate) fn table(path: impl Into<PathBuf>, source: impl Into<Source>) -> Self {
+        let (path, source) = (path.into(), source.into());
+        if is_storage_full(source.as_ref()) {
+            return Error::StorageFull { path };
+        }
+        Error::Table { path, source }
+    }
+
+    pub(crate) fn document(path: impl Into<PathBuf>, source: impl Into<Source>) -> Self {
+        Error::Document { path: path.into(), source: source.into() }
+    }
+}
+
+fn is_storage_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }

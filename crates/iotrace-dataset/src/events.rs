@@ -1,52 +1,59 @@
 //! `events.parquet`: one row an event, in time order.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Int32Builder, Int64Builder, RecordBatch, StringBuilder, UInt32Builder, UInt64Builder,
+    ArrayRef, Int32Builder, Int64Builder, StringBuilder, UInt16Builder, UInt32Builder,
+    UInt64Builder,
 };
-use arrow::datatypes::{Int32Type, Int64Type, Schema, UInt32Type, UInt64Type};
-use iotrace_model::{Comm, Cpu, Event, Nanos, Remap, Sector};
+use arrow::datatypes::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
+use iotrace_model::{Comm, Cpu, DeviceId, Event, Nanos, Remap, Sector};
 
-use crate::table::{self, Columns, Layout, Table, Written, get, get_text, get_u16};
+use crate::Error;
+use crate::columns::{self, EVENTS_SCHEMA};
+use crate::table::{self, Columns, Kind, Table, Written, get, get_text};
 use crate::text::{self, Texts};
-use crate::{EVENTS_SCHEMA, Error, columns};
 
 /// Rows of one row group.
 const ROW_GROUP: usize = 1 << 20;
 /// Rows gathered before they are handed to Parquet.
 const BATCH: usize = 1 << 14;
 
-/// Writes events as they come, in bounded memory.
+/// Writes events as they come. Memory is bounded by one encoded row group.
 pub struct EventWriter<W: Write + Send> {
-    schema: Arc<Schema>,
     table: Table<W>,
     texts: Texts,
     rows: Rows,
 }
 
+impl EventWriter<File> {
+    /// Starts a table in a new file, which errors name; fails if there is one already.
+    pub fn create(path: &Path, metadata: &[(String, String)]) -> Result<Self, Error> {
+        Self::start(path, table::create(path)?, metadata)
+    }
+}
+
 impl<W: Write + Send> EventWriter<W> {
-    /// Starts a table whose Parquet key-values hold `metadata`.
+    /// Starts a table whose Parquet key-values hold `metadata`. Errors call it
+    /// `events.parquet`.
     pub fn new(file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
-        let schema = Arc::new(columns::events());
-        let layouts = [
-            Layout::Delta(&["time_ns", "sequence", "sector"]),
-            Layout::Plain(&["remap_sector", "cgroup"]),
-        ];
-        let table = Table::new(EVENTS_SCHEMA, file, &schema, ROW_GROUP, &layouts, metadata)?;
-        Ok(Self { schema, table, texts: Texts::default(), rows: Rows::default() })
+        Self::start(Path::new("events.parquet"), file, metadata)
     }
 
-    /// Adds rows; the events of all calls must be in time order.
+    /// Adds rows; the events of all calls must be in time order. On an error the table is of
+    /// no use any more.
     pub fn write(&mut self, events: &[Event]) -> Result<(), Error> {
-        for chunk in events.chunks(BATCH) {
-            for event in chunk {
-                self.rows.push(event, &mut self.texts);
-            }
-            if self.rows.count >= BATCH {
-                self.flush()?;
+        for event in events {
+            let Ok(cpu) = u16::try_from(event.cpu.0) else {
+                let path = self.table.path().to_owned();
+                return Err(Error::CpuOutOfRange { path, cpu: event.cpu.0 });
+            };
+            self.rows.push(event, cpu, &mut self.texts);
+            if self.rows.count == BATCH {
+                self.table.write(self.rows.take())?;
             }
         }
         Ok(())
@@ -54,17 +61,19 @@ impl<W: Write + Send> EventWriter<W> {
 
     /// Writes what is left and the footer.
     pub fn finish(mut self) -> Result<Written, Error> {
-        self.flush()?;
+        self.table.write(self.rows.take())?;
         self.table.finish()
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        if self.rows.count == 0 {
-            return Ok(());
-        }
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.rows.take())
-            .map_err(|source| Error::Arrow { table: EVENTS_SCHEMA.to_owned(), source })?;
-        self.table.write(&batch)
+    fn start(path: &Path, file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
+        let kind = Kind {
+            name: EVENTS_SCHEMA,
+            schema: Arc::new(columns::events()),
+            row_group: ROW_GROUP,
+            delta: &[columns::TIME_NS, columns::SEQUENCE, columns::SECTOR, columns::REMAP_SECTOR],
+        };
+        let table = Table::new(path.to_owned(), file, kind, metadata)?;
+        Ok(Self { table, texts: Texts::default(), rows: Rows::default() })
     }
 }
 
@@ -73,7 +82,7 @@ impl<W: Write + Send> EventWriter<W> {
 struct Rows {
     count: usize,
     time: Int64Builder,
-    cpu: UInt32Builder,
+    cpu: UInt16Builder,
     sequence: UInt64Builder,
     device: StringBuilder,
     action: StringBuilder,
@@ -87,16 +96,16 @@ struct Rows {
     remap_device: StringBuilder,
     remap_sector: UInt64Builder,
     cgroup: UInt64Builder,
-    io_priority: UInt32Builder,
-    tag: UInt32Builder,
+    io_priority: UInt16Builder,
+    tag: UInt16Builder,
     protocol: StringBuilder,
 }
 
 impl Rows {
-    fn push(&mut self, event: &Event, texts: &mut Texts) {
+    fn push(&mut self, event: &Event, cpu: u16, texts: &mut Texts) {
         self.count += 1;
         self.time.append_value(event.time.0);
-        self.cpu.append_value(event.cpu.0);
+        self.cpu.append_value(cpu);
         self.sequence.append_value(event.sequence);
         self.device.append_option(event.device.map(|device| texts.device(device)));
         self.action.append_value(texts.action(event.action));
@@ -110,8 +119,8 @@ impl Rows {
         self.remap_device.append_option(event.remap.map(|remap| texts.device(remap.device)));
         self.remap_sector.append_option(event.remap.map(|remap| remap.sector.0));
         self.cgroup.append_option(event.cgroup);
-        self.io_priority.append_option(event.io_priority.map(u32::from));
-        self.tag.append_option(event.tag.map(u32::from));
+        self.io_priority.append_option(event.io_priority);
+        self.tag.append_option(event.tag);
         self.protocol.append_option(event.protocol.map(|protocol| texts.protocol(protocol)));
     }
 
@@ -141,66 +150,66 @@ impl Rows {
     }
 }
 
-/// Reads the events of a table in batches, in the order of the rows.
-///
-/// # Errors
-/// When the file is no table of this version, or a row holds what no version writes.
+/// Reads the events of a table in batches, in the order of the rows. Fails when the file is no
+/// table of this version, or a row holds what no version writes.
 pub fn read_events(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Vec<Event>, Error>> + use<>, Error> {
-    let name = path.display().to_string();
-    Ok(table::open(path, EVENTS_SCHEMA)?.map(move |batch| {
-        let batch = batch.map_err(|source| Error::Arrow { table: name.clone(), source })?;
-        read_batch(&Columns { table: &name, batch: &batch })
-    }))
+    let batches = table::batches(path, EVENTS_SCHEMA)?;
+    let path = path.to_owned();
+    Ok(batches.map(move |batch| read_batch(&Columns { path: &path, batch: &batch? })))
 }
 
 fn read_batch(columns: &Columns<'_>) -> Result<Vec<Event>, Error> {
-    let time = columns.numbers::<Int64Type>("time_ns")?;
-    let cpu = columns.numbers::<UInt32Type>("cpu")?;
-    let sequence = columns.numbers::<UInt64Type>("sequence")?;
-    let device = columns.strings("device")?;
-    let action = columns.strings("action")?;
-    let op = columns.strings("op")?;
-    let flags = columns.strings("flags")?;
-    let sector = columns.numbers::<UInt64Type>("sector")?;
-    let length = columns.numbers::<UInt64Type>("length_bytes")?;
-    let pid = columns.numbers::<UInt32Type>("pid")?;
-    let comm = columns.strings("comm")?;
-    let error = columns.numbers::<Int32Type>("error")?;
-    let remap_device = columns.strings("remap_device")?;
-    let remap_sector = columns.numbers::<UInt64Type>("remap_sector")?;
-    let cgroup = columns.numbers::<UInt64Type>("cgroup")?;
-    let io_priority = columns.numbers::<UInt32Type>("io_priority")?;
-    let tag = columns.numbers::<UInt32Type>("tag")?;
-    let protocol = columns.strings("protocol")?;
+    let time = columns.always_numbers::<Int64Type>(columns::TIME_NS)?;
+    let cpu = columns.always_numbers::<UInt16Type>(columns::CPU)?;
+    let sequence = columns.always_numbers::<UInt64Type>(columns::SEQUENCE)?;
+    let device = columns.strings(columns::DEVICE)?;
+    let action = columns.always_strings(columns::ACTION)?;
+    let op = columns.always_strings(columns::OP)?;
+    let flags = columns.always_strings(columns::FLAGS)?;
+    let sector = columns.numbers::<UInt64Type>(columns::SECTOR)?;
+    let length = columns.always_numbers::<UInt64Type>(columns::LENGTH_BYTES)?;
+    let pid = columns.always_numbers::<UInt32Type>(columns::PID)?;
+    let comm = columns.strings(columns::COMM)?;
+    let error = columns.numbers::<Int32Type>(columns::ERROR)?;
+    let remap_device = columns.strings(columns::REMAP_DEVICE)?;
+    let remap_sector = columns.numbers::<UInt64Type>(columns::REMAP_SECTOR)?;
+    let cgroup = columns.numbers::<UInt64Type>(columns::CGROUP)?;
+    let io_priority = columns.numbers::<UInt16Type>(columns::IO_PRIORITY)?;
+    let tag = columns.numbers::<UInt16Type>(columns::TAG)?;
+    let protocol = columns.strings(columns::PROTOCOL)?;
+    let remap = |row| {
+        let source = get_text(remap_device, row).zip(get(remap_sector, row));
+        source
+            .map(|(text, sector)| {
+                let device = columns.device(columns::REMAP_DEVICE, text)?;
+                Ok(Remap { device, sector: Sector(sector) })
+            })
+            .transpose()
+    };
     let row = |row: usize| {
-        let remap = get_text(remap_device, row).zip(get(remap_sector, row));
         Ok(Event {
             time: Nanos(time.value(row)),
-            cpu: Cpu(cpu.value(row)),
+            cpu: Cpu(u32::from(cpu.value(row))),
             sequence: sequence.value(row),
-            device: get_text(device, row).map(|text| columns.device("device", text)).transpose()?,
-            action: columns.value("action", action.value(row), text::action)?,
-            op: columns.value("op", op.value(row), text::op)?,
-            flags: columns.value("flags", flags.value(row), text::flags)?,
+            device: columns.optional(columns::DEVICE, get_text(device, row), DeviceId::parse)?,
+            action: columns.value(columns::ACTION, action.value(row), text::action)?,
+            op: columns.value(columns::OP, op.value(row), text::op)?,
+            flags: columns.value(columns::FLAGS, flags.value(row), text::flags)?,
             sector: get(sector, row).map(Sector),
             length_bytes: length.value(row),
             pid: pid.value(row),
             comm: Comm::new(get_text(comm, row).unwrap_or_default().as_bytes()),
             error: get(error, row),
-            remap: remap
-                .map(|(text, sector)| {
-                    let device = columns.device("remap_device", text)?;
-                    Ok(Remap { device, sector: Sector(sector) })
-                })
-                .transpose()?,
+            remap: remap(row)?,
             cgroup: get(cgroup, row),
-            io_priority: get_u16(io_priority, row),
-            tag: get_u16(tag, row),
-            protocol: get_text(protocol, row)
-                .map(|text| columns.value("protocol", text, text::protocol))
-                .transpose()?,
+            io_priority: get(io_priority, row),
+            tag: get(tag, row),
+            protocol: {
+                let text = get_text(protocol, row);
+                columns.optional(columns::PROTOCOL, text, text::protocol)?
+            },
         })
     };
     (0..columns.batch.num_rows()).map(row).collect()

@@ -1,28 +1,32 @@
 //! Events and requests to and from Parquet, and the folder that holds them.
 //!
-//! Arrow, Parquet and serde stay inside: the tables speak in types of `iotrace-model`, the
-//! documents are plain structs. `schemas/` is the contract, and a test holds this code to it.
+//! Arrow, Parquet and JSON stay inside: the tables speak in types of `iotrace-model`, the
+//! documents are plain structs. `schemas/` is the contract, and tests hold this code to it.
 
 #![forbid(unsafe_code)]
 
-mod columns;
+pub mod columns;
+
+mod checksum;
 mod document;
 mod error;
 mod events;
+mod facts;
 mod folder;
 mod manifest;
 mod requests;
 mod table;
 mod text;
 
+pub use checksum::checksum;
 pub use columns::{EVENTS_SCHEMA, REQUESTS_SCHEMA};
 pub use document::{
     AtaPortDocument, CaptureDocument, DeviceDocument, LedgerEntryDocument, RUN_SCHEMA,
-    RowsDocument, RunDocument, facts_from_json, facts_to_json, ledger_from_documents,
-    ledger_to_documents,
+    RowsDocument, RunDocument, ledger_from_documents, ledger_to_documents,
 };
 pub use error::Error;
 pub use events::{EventWriter, read_events};
+pub use facts::FactsDocument;
 pub use folder::{Dataset, Run, create, finish, run_folder, write_json};
 pub use manifest::{FactorDocument, MANIFEST_SCHEMA, Manifest, PlanDocument, RunEntry};
 pub use requests::{RequestWriter, read_requests};

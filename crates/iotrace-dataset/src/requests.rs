@@ -1,71 +1,56 @@
-//! `requests.parquet`: one row a request, in the order of completion.
+//! `requests.parquet`: one row a request, in the order in which they are written.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int32Builder, Int64Builder, ListArray, ListBuilder, RecordBatch,
-    StringBuilder, UInt32Builder, UInt64Builder,
+    Array, ArrayRef, AsArray, Int32Builder, Int64Builder, ListArray, ListBuilder, StringBuilder,
+    UInt16Builder, UInt32Builder, UInt64Builder,
 };
-use arrow::datatypes::{Int32Type, Int64Type, Schema, UInt32Type, UInt64Type};
+use arrow::datatypes::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
 use iotrace_model::{Bio, Comm, Cpu, Nanos, Request, Sector, Stamp};
 
-use crate::table::{self, Columns, Layout, Table, Written, get, get_text, get_u16};
+use crate::Error;
+use crate::columns::{self, REQUESTS_SCHEMA};
+use crate::table::{self, Columns, Kind, Table, Written, get, get_text};
 use crate::text::{self, Texts};
-use crate::{Error, REQUESTS_SCHEMA, columns};
 
 /// Rows of one row group.
 const ROW_GROUP: usize = 1 << 18;
 /// Rows gathered before they are handed to Parquet.
 const BATCH: usize = 1 << 13;
 
-/// The times of a request's life, in the order of the columns.
-const STAGES: [(&str, &str); 5] = [
-    ("queue_ns", "queue_cpu"),
-    ("get_ns", "get_cpu"),
-    ("insert_ns", "insert_cpu"),
-    ("issue_ns", "issue_cpu"),
-    ("complete_ns", "complete_cpu"),
-];
-
-/// Writes requests as they come, in bounded memory.
+/// Writes requests as they come. Memory is bounded by one encoded row group.
 pub struct RequestWriter<W: Write + Send> {
-    schema: Arc<Schema>,
     table: Table<W>,
     texts: Texts,
     rows: Rows,
 }
 
+impl RequestWriter<File> {
+    /// Starts a table in a new file, which errors name; fails if there is one already.
+    pub fn create(path: &Path, metadata: &[(String, String)]) -> Result<Self, Error> {
+        Self::start(path, table::create(path)?, metadata)
+    }
+}
+
 impl<W: Write + Send> RequestWriter<W> {
-    /// Starts a table whose Parquet key-values hold `metadata`.
+    /// Starts a table whose Parquet key-values hold `metadata`. Errors call it
+    /// `requests.parquet`.
     pub fn new(file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
-        let schema = Arc::new(columns::requests());
-        let layouts = [
-            Layout::Delta(&[
-                "request",
-                "sector",
-                "queue_ns",
-                "get_ns",
-                "insert_ns",
-                "issue_ns",
-                "complete_ns",
-                "seek_sectors",
-            ]),
-            Layout::Plain(&["parent", "cgroup"]),
-        ];
-        let table = Table::new(REQUESTS_SCHEMA, file, &schema, ROW_GROUP, &layouts, metadata)?;
-        Ok(Self { schema, table, texts: Texts::default(), rows: Rows::default() })
+        Self::start(Path::new("requests.parquet"), file, metadata)
     }
 
-    /// Adds rows.
+    /// Adds rows. On an error the table is of no use any more.
     pub fn write(&mut self, requests: &[Request]) -> Result<(), Error> {
-        for chunk in requests.chunks(BATCH) {
-            for request in chunk {
-                self.rows.push(request, &mut self.texts);
-            }
-            if self.rows.count >= BATCH {
-                self.flush()?;
+        for request in requests {
+            let stamps = stamps(request)
+                .map_err(|cpu| Error::CpuOutOfRange { path: self.table.path().to_owned(), cpu })?;
+            self.rows.push(request, stamps, &mut self.texts);
+            if self.rows.count == BATCH {
+                self.table.write(self.rows.take())?;
             }
         }
         Ok(())
@@ -73,18 +58,47 @@ impl<W: Write + Send> RequestWriter<W> {
 
     /// Writes what is left and the footer.
     pub fn finish(mut self) -> Result<Written, Error> {
-        self.flush()?;
+        self.table.write(self.rows.take())?;
         self.table.finish()
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        if self.rows.count == 0 {
-            return Ok(());
-        }
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.rows.take())
-            .map_err(|source| Error::Arrow { table: REQUESTS_SCHEMA.to_owned(), source })?;
-        self.table.write(&batch)
+    fn start(path: &Path, file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
+        let kind = Kind {
+            name: REQUESTS_SCHEMA,
+            schema: Arc::new(columns::requests()),
+            row_group: ROW_GROUP,
+            delta: &[
+                columns::REQUEST,
+                columns::SECTOR,
+                columns::QUEUE_NS,
+                columns::GET_NS,
+                columns::INSERT_NS,
+                columns::ISSUE_NS,
+                columns::COMPLETE_NS,
+                columns::PARENT,
+                columns::SEEK_SECTORS,
+                columns::BIO_QUEUE_NS,
+                columns::BIO_SECTOR,
+            ],
+        };
+        let table = Table::new(path.to_owned(), file, kind, metadata)?;
+        Ok(Self { table, texts: Texts::default(), rows: Rows::default() })
     }
+}
+
+/// Time and CPU of each stage; the number of a CPU that does not fit is the error.
+fn stamps(request: &Request) -> Result<[Option<(i64, u16)>; 5], u32> {
+    let narrow = |stamp: Option<Stamp>| {
+        let Some(Stamp { time, cpu: Cpu(cpu) }) = stamp else { return Ok(None) };
+        u16::try_from(cpu).ok().map(|narrow| Some((time.0, narrow))).ok_or(cpu)
+    };
+    Ok([
+        narrow(request.queue)?,
+        narrow(request.get)?,
+        narrow(request.insert)?,
+        narrow(request.issue)?,
+        narrow(request.complete)?,
+    ])
 }
 
 /// The columns under construction.
@@ -100,13 +114,14 @@ struct Rows {
     pid: UInt32Builder,
     comm: StringBuilder,
     cgroup: UInt64Builder,
-    io_priority: UInt32Builder,
-    stages: [(Int64Builder, UInt32Builder); 5],
-    counts: [UInt32Builder; 5],
+    io_priority: UInt16Builder,
+    times: [Int64Builder; 5],
+    cpus: [UInt16Builder; 5],
+    shape: [UInt32Builder; 5],
     parent: UInt64Builder,
     context: [UInt32Builder; 4],
     seek: Int64Builder,
-    tag: UInt32Builder,
+    tag: UInt16Builder,
     protocol: StringBuilder,
     error: Int32Builder,
     status: StringBuilder,
@@ -116,7 +131,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn push(&mut self, request: &Request, texts: &mut Texts) {
+    fn push(&mut self, request: &Request, stamps: [Option<(i64, u16)>; 5], texts: &mut Texts) {
         self.count += 1;
         self.request.append_value(request.request);
         self.device.append_value(texts.device(request.device));
@@ -127,20 +142,19 @@ impl Rows {
         self.pid.append_value(request.pid);
         self.comm.append_option(texts.comm(request.comm));
         self.cgroup.append_option(request.cgroup);
-        self.io_priority.append_option(request.io_priority.map(u32::from));
-        let stamps = [request.queue, request.get, request.insert, request.issue, request.complete];
-        for ((time, cpu), stamp) in self.stages.iter_mut().zip(stamps) {
-            time.append_option(stamp.map(|stamp| stamp.time.0));
-            cpu.append_option(stamp.map(|stamp| stamp.cpu.0));
+        self.io_priority.append_option(request.io_priority);
+        for ((time, cpu), stamp) in self.times.iter_mut().zip(&mut self.cpus).zip(stamps) {
+            time.append_option(stamp.map(|(time, _)| time));
+            cpu.append_option(stamp.map(|(_, cpu)| cpu));
         }
-        let counts = [
+        let shape = [
             request.bios,
             request.front_merges,
             request.back_merges,
             request.requeues,
             request.splits,
         ];
-        for (builder, count) in self.counts.iter_mut().zip(counts) {
+        for (builder, count) in self.shape.iter_mut().zip(shape) {
             builder.append_value(count);
         }
         self.parent.append_option(request.parent);
@@ -154,7 +168,7 @@ impl Rows {
             builder.append_option(count);
         }
         self.seek.append_option(request.seek_sectors);
-        self.tag.append_option(request.tag.map(u32::from));
+        self.tag.append_option(request.tag);
         self.protocol.append_option(request.protocol.map(|protocol| texts.protocol(protocol)));
         self.error.append_option(request.error);
         self.status.append_value(request.status.name());
@@ -184,11 +198,13 @@ impl Rows {
             Arc::new(self.cgroup.finish()),
             Arc::new(self.io_priority.finish()),
         ];
-        for (time, cpu) in &mut self.stages {
-            columns.push(Arc::new(time.finish()));
-            columns.push(Arc::new(cpu.finish()));
+        for builder in &mut self.times {
+            columns.push(Arc::new(builder.finish()));
         }
-        for builder in &mut self.counts {
+        for builder in &mut self.cpus {
+            columns.push(Arc::new(builder.finish()));
+        }
+        for builder in &mut self.shape {
             columns.push(Arc::new(builder.finish()));
         }
         columns.push(Arc::new(self.parent.finish()));
@@ -209,65 +225,77 @@ impl Rows {
     }
 }
 
-/// Reads the requests of a table in batches, in the order of the rows.
-///
-/// # Errors
-/// When the file is no table of this version, or a row holds what no version writes.
+/// Reads the requests of a table in batches, in the order of the rows. Fails when the file is no
+/// table of this version, or a row holds what no version writes.
 pub fn read_requests(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Vec<Request>, Error>> + use<>, Error> {
-    let name = path.display().to_string();
-    Ok(table::open(path, REQUESTS_SCHEMA)?.map(move |batch| {
-        let batch = batch.map_err(|source| Error::Arrow { table: name.clone(), source })?;
-        read_batch(&Columns { table: &name, batch: &batch })
-    }))
+    let batches = table::batches(path, REQUESTS_SCHEMA)?;
+    let path = path.to_owned();
+    Ok(batches.map(move |batch| read_batch(&Columns { path: &path, batch: &batch? })))
 }
 
 fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
-    let u32s = |name| columns.numbers::<UInt32Type>(name);
-    let u64s = |name| columns.numbers::<UInt64Type>(name);
-    let (request, device) = (u64s("request")?, columns.strings("device")?);
-    let (op, flags) = (columns.strings("op")?, columns.strings("flags")?);
-    let (sector, length) = (u64s("sector")?, u64s("length_bytes")?);
-    let (pid, comm) = (u32s("pid")?, columns.strings("comm")?);
-    let (cgroup, io_priority) = (u64s("cgroup")?, u32s("io_priority")?);
-    let mut stages = Vec::new();
-    for (time, cpu) in STAGES {
-        stages.push((columns.numbers::<Int64Type>(time)?, u32s(cpu)?));
-    }
-    let stamp = |stage: usize, row: usize| {
-        let (time, cpu) = stages.get(stage)?;
-        Some(Stamp { time: Nanos(get(time, row)?), cpu: Cpu(get(cpu, row)?) })
+    let request = columns.always_numbers::<UInt64Type>(columns::REQUEST)?;
+    let device = columns.always_strings(columns::DEVICE)?;
+    let op = columns.always_strings(columns::OP)?;
+    let flags = columns.always_strings(columns::FLAGS)?;
+    let sector = columns.numbers::<UInt64Type>(columns::SECTOR)?;
+    let length = columns.always_numbers::<UInt64Type>(columns::LENGTH_BYTES)?;
+    let pid = columns.always_numbers::<UInt32Type>(columns::PID)?;
+    let comm = columns.strings(columns::COMM)?;
+    let cgroup = columns.numbers::<UInt64Type>(columns::CGROUP)?;
+    let io_priority = columns.numbers::<UInt16Type>(columns::IO_PRIORITY)?;
+    let stage = |time, cpu| {
+        let time = columns.numbers::<Int64Type>(time)?;
+        let cpu = columns.numbers::<UInt16Type>(cpu)?;
+        Ok(move |row| {
+            let (time, cpu) = get(time, row).zip(get(cpu, row))?;
+            Some(Stamp { time: Nanos(time), cpu: Cpu(u32::from(cpu)) })
+        })
     };
-    let (bios, front, back) = (u32s("bios")?, u32s("front_merges")?, u32s("back_merges")?);
-    let (requeues, splits) = (u32s("requeues")?, u32s("splits")?);
-    let (parent, seek) = (u64s("parent")?, columns.numbers::<Int64Type>("seek_sectors")?);
-    let (in_flight, queued) = (u32s("in_flight_at_issue")?, u32s("queued_at_queue")?);
-    let (overtook, overtaken) = (u32s("overtook")?, u32s("overtaken")?);
-    let (tag, protocol) = (u32s("tag")?, columns.strings("protocol")?);
-    let (error, status) = (columns.numbers::<Int32Type>("error")?, columns.strings("status")?);
+    let queue = stage(columns::QUEUE_NS, columns::QUEUE_CPU)?;
+    let allocation = stage(columns::GET_NS, columns::GET_CPU)?;
+    let insert = stage(columns::INSERT_NS, columns::INSERT_CPU)?;
+    let issue = stage(columns::ISSUE_NS, columns::ISSUE_CPU)?;
+    let complete = stage(columns::COMPLETE_NS, columns::COMPLETE_CPU)?;
+    let bios = columns.always_numbers::<UInt32Type>(columns::BIOS)?;
+    let front = columns.always_numbers::<UInt32Type>(columns::FRONT_MERGES)?;
+    let back = columns.always_numbers::<UInt32Type>(columns::BACK_MERGES)?;
+    let requeues = columns.always_numbers::<UInt32Type>(columns::REQUEUES)?;
+    let splits = columns.always_numbers::<UInt32Type>(columns::SPLITS)?;
+    let parent = columns.numbers::<UInt64Type>(columns::PARENT)?;
+    let in_flight = columns.numbers::<UInt32Type>(columns::IN_FLIGHT_AT_ISSUE)?;
+    let queued = columns.numbers::<UInt32Type>(columns::QUEUED_AT_QUEUE)?;
+    let overtook = columns.numbers::<UInt32Type>(columns::OVERTOOK)?;
+    let overtaken = columns.numbers::<UInt32Type>(columns::OVERTAKEN)?;
+    let seek = columns.numbers::<Int64Type>(columns::SEEK_SECTORS)?;
+    let tag = columns.numbers::<UInt16Type>(columns::TAG)?;
+    let protocol = columns.strings(columns::PROTOCOL)?;
+    let error = columns.numbers::<Int32Type>(columns::ERROR)?;
+    let status = columns.always_strings(columns::STATUS)?;
     let bio_lists = (
-        columns.lists("bio_queue_ns")?,
-        columns.lists("bio_sector")?,
-        columns.lists("bio_length_bytes")?,
+        columns.lists(columns::BIO_QUEUE_NS)?,
+        columns.lists(columns::BIO_SECTOR)?,
+        columns.lists(columns::BIO_LENGTH_BYTES)?,
     );
     let row = |row: usize| {
         Ok(Request {
             request: request.value(row),
-            device: columns.device("device", device.value(row))?,
-            op: columns.value("op", op.value(row), text::op)?,
-            flags: columns.value("flags", flags.value(row), text::flags)?,
+            device: columns.device(columns::DEVICE, device.value(row))?,
+            op: columns.value(columns::OP, op.value(row), text::op)?,
+            flags: columns.value(columns::FLAGS, flags.value(row), text::flags)?,
             sector: get(sector, row).map(Sector),
             length_bytes: length.value(row),
             pid: pid.value(row),
             comm: Comm::new(get_text(comm, row).unwrap_or_default().as_bytes()),
             cgroup: get(cgroup, row),
-            io_priority: get_u16(io_priority, row),
-            queue: stamp(0, row),
-            get: stamp(1, row),
-            insert: stamp(2, row),
-            issue: stamp(3, row),
-            complete: stamp(4, row),
+            io_priority: get(io_priority, row),
+            queue: queue(row),
+            get: allocation(row),
+            insert: insert(row),
+            issue: issue(row),
+            complete: complete(row),
             bios: bios.value(row),
             front_merges: front.value(row),
             back_merges: back.value(row),
@@ -279,18 +307,20 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
             overtook: get(overtook, row),
             overtaken: get(overtaken, row),
             seek_sectors: get(seek, row),
-            tag: get_u16(tag, row),
-            protocol: get_text(protocol, row)
-                .map(|text| columns.value("protocol", text, text::protocol))
-                .transpose()?,
+            tag: get(tag, row),
+            protocol: {
+                let text = get_text(protocol, row);
+                columns.optional(columns::PROTOCOL, text, text::protocol)?
+            },
             error: get(error, row),
-            status: columns.value("status", status.value(row), text::status)?,
+            status: columns.value(columns::STATUS, status.value(row), text::status)?,
             merged_bios: read_bios(columns, bio_lists, row)?,
         })
     };
     (0..columns.batch.num_rows()).map(row).collect()
 }
 
+/// The bios of a row; their three lists must be of one length.
 fn read_bios(
     columns: &Columns<'_>,
     (queues, sectors, lengths): (&ListArray, &ListArray, &ListArray),
@@ -299,11 +329,17 @@ fn read_bios(
     if queues.is_null(row) {
         return Ok(Vec::new());
     }
-    let missing = || Error::Column { table: columns.table.to_owned(), column: "bio_queue_ns" };
+    let missing = |column| move || Error::Column { path: columns.path.to_owned(), column };
     let (queues, sectors, lengths) = (queues.value(row), sectors.value(row), lengths.value(row));
-    let queues = queues.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
-    let sectors = sectors.as_primitive_opt::<UInt64Type>().ok_or_else(missing)?;
-    let lengths = lengths.as_primitive_opt::<UInt64Type>().ok_or_else(missing)?;
+    let queues =
+        queues.as_primitive_opt::<Int64Type>().ok_or_else(missing(columns::BIO_QUEUE_NS))?;
+    let sectors =
+        sectors.as_primitive_opt::<UInt64Type>().ok_or_else(missing(columns::BIO_SECTOR))?;
+    let lengths =
+        lengths.as_primitive_opt::<UInt64Type>().ok_or_else(missing(columns::BIO_LENGTH_BYTES))?;
+    if sectors.len() != queues.len() || lengths.len() != queues.len() {
+        return Err(missing(columns::BIO_QUEUE_NS)());
+    }
     let bios = queues.values().iter().zip(sectors.values()).zip(lengths.values());
     Ok(bios
         .map(|((&queue, &sector), &length_bytes)| Bio {

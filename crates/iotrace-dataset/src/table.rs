@@ -1,15 +1,19 @@
-//! What both tables share: the writer's settings and typed access to the columns of a batch.
+//! What both tables share: the writer's settings, and typed access to the columns of a batch.
+//!
+//! Parquet holds one row group in memory at a time, encoded; that bounds the writer. Columns
+//! that climb or wander in small steps are stored as differences, all others by dictionary:
+//! they repeat a few values. A dictionary that grows too large is given up for that row group.
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, ListArray, PrimitiveArray, RecordBatch, StringArray};
-use arrow::datatypes::{ArrowPrimitiveType, Schema};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Schema};
 use iotrace_model::DeviceId;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -19,144 +23,194 @@ use crate::Error;
 
 /// Rows read at once.
 const BATCH_ROWS: usize = 1 << 16;
+/// Key of the Parquet key-value that names the schema.
+const SCHEMA_KEY: &str = "iotrace.schema";
 
 /// What a finished table holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Rows.
     pub rows: u64,
-    /// Bytes on disk.
+    /// Size of the file.
     pub bytes: u64,
+}
+
+/// What sets one table apart from the other.
+pub(crate) struct Kind {
+    /// Name and version of its schema.
+    pub(crate) name: &'static str,
+    /// Its columns.
+    pub(crate) schema: Arc<Schema>,
+    /// Most rows of a row group.
+    pub(crate) row_group: usize,
+    /// Columns stored as differences to the row before.
+    pub(crate) delta: &'static [&'static str],
 }
 
 /// Rows to a Parquet file, a row group at a time.
 pub(crate) struct Table<W: Write + Send> {
-    name: &'static str,
+    path: PathBuf,
+    schema: Arc<Schema>,
     writer: ArrowWriter<W>,
     rows: u64,
 }
 
-/// How a column is best stored.
-pub(crate) enum Layout {
-    /// Differences to the row before: times, sequences, sectors.
-    Delta(&'static [&'static str]),
-    /// As it stands, compressed: no dictionary could help.
-    Plain(&'static [&'static str]),
-}
-
 impl<W: Write + Send> Table<W> {
+    /// Starts a table; `path` is for errors.
     pub(crate) fn new(
-        name: &'static str,
+        path: PathBuf,
         file: W,
-        schema: &Arc<Schema>,
-        row_group: usize,
-        layouts: &[Layout],
+        kind: Kind,
         metadata: &[(String, String)],
     ) -> Result<Self, Error> {
-        let mut pairs = vec![KeyValue::new("iotrace.schema".to_owned(), name.to_owned())];
-        pairs.extend(metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
-        let level = ZstdLevel::try_new(1).map_err(|source| parquet_error(name, source))?;
-        let mut properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(level))
-            .set_max_row_group_row_count(Some(row_group))
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_created_by(format!("iotrace {}", env!("CARGO_PKG_VERSION")))
-            .set_key_value_metadata(Some(pairs));
-        for layout in layouts {
-            let (columns, encoding) = match layout {
-                Layout::Delta(columns) => (columns, Encoding::DELTA_BINARY_PACKED),
-                Layout::Plain(columns) => (columns, Encoding::PLAIN),
-            };
-            for column in *columns {
-                let path = ColumnPath::from(*column);
-                properties = properties
-                    .set_column_dictionary_enabled(path.clone(), false)
-                    .set_column_encoding(path, encoding);
-            }
-        }
-        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.build()))
-            .map_err(|source| parquet_error(name, source))?;
-        Ok(Self { name, writer, rows: 0 })
+        let writer = properties(&kind, metadata)
+            .and_then(|properties| {
+                ArrowWriter::try_new(file, Arc::clone(&kind.schema), Some(properties))
+            })
+            .map_err(|source| Error::table(&path, source))?;
+        Ok(Self { path, schema: kind.schema, writer, rows: 0 })
     }
 
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes columns in the order of the schema.
+    pub(crate) fn write(&mut self, columns: Vec<Arc<dyn Array>>) -> Result<(), Error> {
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|source| Error::table(&self.path, source))?;
         self.rows += batch.num_rows() as u64;
-        self.writer.write(batch).map_err(|source| parquet_error(self.name, source))
+        self.writer.write(&batch).map_err(|source| Error::table(&self.path, source))
     }
 
     pub(crate) fn finish(mut self) -> Result<Written, Error> {
-        self.writer.finish().map_err(|source| parquet_error(self.name, source))?;
+        self.writer.finish().map_err(|source| Error::table(&self.path, source))?;
         Ok(Written { rows: self.rows, bytes: self.writer.bytes_written() as u64 })
     }
 }
 
-pub(crate) fn parquet_error(table: &str, source: parquet::errors::ParquetError) -> Error {
-    Error::Parquet { table: table.to_owned(), source }
+fn properties(
+    kind: &Kind,
+    metadata: &[(String, String)],
+) -> parquet::errors::Result<WriterProperties> {
+    let mut pairs = vec![KeyValue::new(SCHEMA_KEY.to_owned(), kind.name.to_owned())];
+    pairs.extend(metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_max_row_group_row_count(Some(kind.row_group))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_created_by(format!("iotrace {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(pairs));
+    for field in kind.schema.fields() {
+        if kind.delta.contains(&field.name().as_str()) {
+            let mut path = vec![field.name().clone()];
+            if let DataType::List(item) = field.data_type() {
+                path.extend(["list".to_owned(), item.name().clone()]);
+            }
+            let path = ColumnPath::new(path);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(properties.build())
 }
 
-/// Opens a table whose schema must be `expected`; batches come in the order of the rows.
-pub(crate) fn open(path: &Path, expected: &'static str) -> Result<ParquetRecordBatchReader, Error> {
-    let file = File::open(path).map_err(|source| Error::read(path, source))?;
-    let name = path.display().to_string();
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file)
-        .map_err(|source| parquet_error(&name, source))?;
+/// Makes the file of a table; there must be none.
+pub(crate) fn create(path: &Path) -> Result<File, Error> {
+    File::create_new(path).map_err(|source| Error::write(path, source))
+}
+
+/// The batches of a table of this schema, in the order of its rows.
+pub(crate) fn batches(
+    path: &Path,
+    expected: &'static str,
+) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
+    let path = path.to_owned();
+    let broken = |source| Error::table(&path, source);
+    let file = File::open(&path).map_err(|source| Error::read(&path, source))?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(broken)?;
     let pairs = builder.metadata().file_metadata().key_value_metadata();
     let found = pairs
-        .and_then(|pairs| pairs.iter().find(|pair| pair.key == "iotrace.schema"))
+        .and_then(|pairs| pairs.iter().find(|pair| pair.key == SCHEMA_KEY))
         .and_then(|pair| pair.value.clone())
         .unwrap_or_else(|| "none".to_owned());
     if found != expected {
-        return Err(Error::Version { path: path.to_owned(), found, expected });
+        return Err(Error::Version { path, found, expected });
     }
-    builder.with_batch_size(BATCH_ROWS).build().map_err(|source| parquet_error(&name, source))
+    let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(broken)?;
+    Ok(reader.map(move |batch| batch.map_err(|source| Error::table(&path, source))))
 }
 
-/// The columns of one batch by name and type.
+/// The columns of one batch by name and type. `always_…` refuses nulls.
 pub(crate) struct Columns<'a> {
-    pub(crate) table: &'a str,
+    pub(crate) path: &'a Path,
     pub(crate) batch: &'a RecordBatch,
 }
 
 impl<'a> Columns<'a> {
-    fn column(&self, column: &'static str) -> Result<&'a dyn Array, Error> {
-        self.batch.column_by_name(column).map(AsRef::as_ref).ok_or_else(|| self.missing(column))
-    }
-
-    fn missing(&self, column: &'static str) -> Error {
-        Error::Column { table: self.table.to_owned(), column }
-    }
-
     pub(crate) fn numbers<T: ArrowPrimitiveType>(
         &self,
         column: &'static str,
     ) -> Result<&'a PrimitiveArray<T>, Error> {
-        self.column(column)?.as_primitive_opt().ok_or_else(|| self.missing(column))
+        self.column(column, |array| array.as_primitive_opt())
+    }
+
+    pub(crate) fn always_numbers<T: ArrowPrimitiveType>(
+        &self,
+        column: &'static str,
+    ) -> Result<&'a PrimitiveArray<T>, Error> {
+        self.column(column, |array| array.as_primitive_opt().filter(|a| a.null_count() == 0))
     }
 
     pub(crate) fn strings(&self, column: &'static str) -> Result<&'a StringArray, Error> {
-        self.column(column)?.as_string_opt().ok_or_else(|| self.missing(column))
+        self.column(column, |array| array.as_string_opt())
+    }
+
+    pub(crate) fn always_strings(&self, column: &'static str) -> Result<&'a StringArray, Error> {
+        self.column(column, |array| array.as_string_opt().filter(|a| a.null_count() == 0))
     }
 
     pub(crate) fn lists(&self, column: &'static str) -> Result<&'a ListArray, Error> {
-        self.column(column)?.as_list_opt().ok_or_else(|| self.missing(column))
+        self.column(column, |array| array.as_list_opt())
     }
 
-    /// A text of a row turned into its value.
+    /// A text turned into its value.
     pub(crate) fn value<T>(
         &self,
         column: &'static str,
         text: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, Error> {
-        read(text).ok_or_else(|| Error::Value {
-            table: self.table.to_owned(),
-            column,
-            value: text.to_owned(),
-        })
+        read(text).ok_or_else(|| self.refuse(column, text.to_owned()))
+    }
+
+    /// A text turned into its value, `None` where it is null.
+    pub(crate) fn optional<T>(
+        &self,
+        column: &'static str,
+        text: Option<&str>,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        text.map(|text| self.value(column, text, read)).transpose()
     }
 
     pub(crate) fn device(&self, column: &'static str, text: &str) -> Result<DeviceId, Error> {
         self.value(column, text, DeviceId::parse)
+    }
+
+    /// The error for a value that no version writes.
+    pub(crate) fn refuse(&self, column: &'static str, value: String) -> Error {
+        Error::Value { path: self.path.to_owned(), column, value }
+    }
+
+    fn column<T>(
+        &self,
+        column: &'static str,
+        cast: impl FnOnce(&'a dyn Array) -> Option<T>,
+    ) -> Result<T, Error> {
+        let array = self.batch.column_by_name(column).map(AsRef::as_ref);
+        array.and_then(cast).ok_or_else(|| Error::Column { path: self.path.to_owned(), column })
     }
 }
 
@@ -171,13 +225,4 @@ pub(crate) fn get<T: ArrowPrimitiveType>(
 /// The text of a row, `None` where it is null.
 pub(crate) fn get_text(array: &StringArray, row: usize) -> Option<&str> {
     array.is_valid(row).then(|| array.value(row))
-}
-
-/// A `u32` column as the 16 bits that it was written from.
-#[expect(clippy::cast_possible_truncation, reason = "the writer widened a u16")]
-pub(crate) fn get_u16<T>(array: &PrimitiveArray<T>, row: usize) -> Option<u16>
-where
-    T: ArrowPrimitiveType<Native = u32>,
-{
-    get(array, row).map(|value| value as u16)
 }

@@ -1,4 +1,7 @@
-//! Model values as the text of a column, formatted once and then looked up.
+//! Model values as the text of a column, formatted once and then looked up; and back.
+//!
+//! Reading back gives the same value, with two exceptions that the text cannot carry: bytes of a
+//! `Comm` that are not UTF-8, and bits of `Flags` without a name.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -65,6 +68,16 @@ impl Texts {
     }
 }
 
+/// Every protocol with a word.
+const PROTOCOLS: [Protocol; 6] = [
+    Protocol::AtaNcq,
+    Protocol::AtaNcqNoData,
+    Protocol::AtaDma,
+    Protocol::AtaPio,
+    Protocol::AtaNoData,
+    Protocol::Atapi,
+];
+
 /// Reads an `action` column back.
 pub(crate) fn action(text: &str) -> Option<Action> {
     let named = Action::NAMED.into_iter().find(|action| action.name() == Some(text));
@@ -83,15 +96,7 @@ pub(crate) fn flags(text: &str) -> Option<Flags> {
 
 /// Reads a `protocol` column back.
 pub(crate) fn protocol(text: &str) -> Option<Protocol> {
-    let named = [
-        Protocol::AtaNcq,
-        Protocol::AtaNcqNoData,
-        Protocol::AtaDma,
-        Protocol::AtaPio,
-        Protocol::AtaNoData,
-        Protocol::Atapi,
-    ];
-    let named = named.into_iter().find(|protocol| protocol.name() == Some(text));
+    let named = PROTOCOLS.into_iter().find(|protocol| protocol.name() == Some(text));
     named.or_else(|| text.parse().ok().map(Protocol::Unknown))
 }
 
@@ -103,4 +108,55 @@ pub(crate) fn status(text: &str) -> Option<Status> {
 /// Reads an `op` column back.
 pub(crate) fn op(text: &str) -> Option<Op> {
     Op::from_name(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back() {
+        let mut texts = Texts::default();
+        for value in Action::NAMED.into_iter().chain([Action::Unknown(77)]) {
+            check(value, texts.action(value), action);
+        }
+        for value in Op::ALL {
+            check(value, value.name(), op);
+        }
+        for value in Status::ALL {
+            check(value, value.name(), status);
+        }
+        for bits in 0..64 {
+            check(Flags(bits), texts.flags(Flags(bits)), flags);
+        }
+        for value in PROTOCOLS.into_iter().chain([Protocol::Unknown(9)]) {
+            check(value, texts.protocol(value), protocol);
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_written_as_its_number() {
+        assert_eq!(Texts::default().action(Action::Unknown(77)), "77");
+        assert_eq!(Texts::default().protocol(Protocol::Unknown(9)), "9");
+    }
+
+    #[test]
+    fn texts_stay_right_when_there_are_too_many_to_keep() {
+        let mut texts = Texts::default();
+        for round in 0..2 {
+            for minor in 0..70_000 {
+                let device = DeviceId { major: 8, minor };
+                assert_eq!(texts.device(device), device.to_string(), "round {round}");
+            }
+        }
+        assert!(texts.devices.0.len() <= MOST);
+    }
+
+    #[track_caller]
+    fn check<T: Copy + Debug + PartialEq>(value: T, text: &str, read: fn(&str) -> Option<T>) {
+        assert_eq!(read(text), Some(value));
+        assert_eq!(read("no such word"), None);
+    }
 }

@@ -1,1 +1,34 @@
-//! Placeholder.
+//! From `requests.parquet` to the numbers of a run, and from runs to a comparison.
+//!
+//! A run is read twice in slices of bounded size. The first pass counts what needs no order
+//! (`latency`, `reordering`) and finds what the second must know; the second replays queue,
+//! insert, issue and complete in the order of time (`sweep`) for everything about depth, fairness
+//! and the series. `compare` works on whole runs; `bootstrap` serves where there are too few.
+
+#![forbid(unsafe_code)]
+
+mod source;
+
+mod latency;
+mod reordering;
+
+mod depth;
+mod fairness;
+mod series;
+mod sweep;
+
+mod ncq;
+mod summarize;
+
+mod bootstrap;
+mod compare;
+mod difference;
+mod metric;
+mod notes;
+
+mod error;
+
+pub use bootstrap::RunSample;
+pub use compare::{CompareOptions, compare};
+pub use error::Error;
+pub use summarize::{RunInput, summarize_run};

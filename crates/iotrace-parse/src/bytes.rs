@@ -1,8 +1,35 @@
-//! Little-endian numbers at checked places.
+//! Little-endian numbers at checked places, and places themselves.
+
+/// A stretch of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Bytes from the start of the raw sample.
+    pub(crate) offset: usize,
+    /// Bytes.
+    pub(crate) size: usize,
+}
+
+impl Place {
+    /// `None` outside of the sample.
+    pub(crate) fn slice(self, raw: &[u8]) -> Option<&[u8]> {
+        raw.get(self.offset..self.offset.checked_add(self.size)?)
+    }
+
+    /// An unsigned number of 1, 2, 4 or 8 bytes; `None` outside of the sample.
+    pub(crate) fn number(self, raw: &[u8]) -> Option<u64> {
+        match self.size {
+            1 => raw.get(self.offset).copied().map(u64::from),
+            2 => u16_at(raw, self.offset).map(u64::from),
+            4 => u32_at(raw, self.offset).map(u64::from),
+            8 => u64_at(raw, self.offset),
+            _ => None,
+        }
+    }
+}
 
 /// The bytes of a place; `None` outside.
 pub(crate) fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
-    bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
+    bytes.get(offset..)?.first_chunk().copied()
 }
 
 pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
@@ -15,15 +42,4 @@ pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
 
 pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     at(bytes, offset).map(u64::from_le_bytes)
-}
-
-/// An unsigned number of 1, 2, 4 or 8 bytes.
-pub(crate) fn number_at(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
-    match size {
-        1 => bytes.get(offset).copied().map(u64::from),
-        2 => u16_at(bytes, offset).map(u64::from),
-        4 => u32_at(bytes, offset).map(u64::from),
-        8 => u64_at(bytes, offset),
-        _ => None,
-    }
 }

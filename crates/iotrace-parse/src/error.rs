@@ -18,27 +18,31 @@ pub enum Error {
         source: io::Error,
     },
     /// The file begins with something else.
-    #[error("{path}: not a perf file: it does not begin with PERFILE2")]
+    #[error("{path}: not a perf file: byte 0 does not begin the word PERFILE2")]
     BadMagic {
         /// The file.
         path: String,
     },
     /// A perf file from a machine of the other byte order.
-    #[error("{path}: a perf file of a big-endian machine, which cannot be read yet")]
+    #[error(
+        "{path}: a perf file of a big-endian machine, which cannot be read yet; \
+         import the text of perf script from that machine"
+    )]
     BigEndian {
         /// The file.
         path: String,
     },
     /// A perf file written to a pipe.
     #[error(
-        "{path}: a perf file in pipe mode, which cannot be read yet; record it with perf record -o FILE"
+        "{path}: a perf file in pipe mode (header of 16 bytes), which cannot be read yet; \
+         record it with perf record -o FILE"
     )]
     PipeMode {
         /// The file.
         path: String,
     },
-    /// The header points outside the file.
-    #[error("{path}: the {part} at byte {offset} does not fit into the file; it is cut or damaged")]
+    /// The header points outside the file, or to more than any perf file has.
+    #[error("{path}: the {part} at byte {offset} cannot be; the file is cut or damaged")]
     OutOfFile {
         /// The file.
         path: String,
@@ -49,12 +53,14 @@ pub enum Error {
     },
     /// The file does not say how its events are laid out.
     #[error(
-        "{path}: holds no event formats (no tracing data), so its samples cannot be understood; \
-         record tracepoints, such as -e 'block:*'"
+        "{path}: no event formats (tracing data) at byte {offset}, so its samples cannot be \
+         understood; record tracepoints, such as -e 'block:*', and end perf record with an interrupt"
     )]
     NoFormats {
         /// The file.
         path: String,
+        /// Where they were looked for.
+        offset: u64,
     },
     /// The formats are damaged.
     #[error("{path}: the event formats at byte {offset} are damaged: {part} cannot be read")]
@@ -64,16 +70,27 @@ pub enum Error {
         /// Where they begin.
         offset: u64,
         /// The part that cannot be read.
-        part: String,
+        part: &'static str,
     },
     /// Samples without what an event needs.
     #[error(
-        "{path}: samples lack {what}; record with perf record -a -k mono -e 'block:*', which includes it"
+        "{path}: the samples lack {what}; record with perf record -a -k mono -e 'block:*', which \
+         includes it"
     )]
     SampleLayout {
         /// The file.
         path: String,
         /// What is missing.
         what: &'static str,
+    },
+    /// Records inside compressed ones.
+    #[error(
+        "{path}: compressed records at byte {offset}, which cannot be read yet; record without -z"
+    )]
+    Compressed {
+        /// The file.
+        path: String,
+        /// Where the first one begins.
+        offset: u64,
     },
 }

@@ -5,62 +5,85 @@
 //! another, by then long past; so at the end of a round everything up to the latest time of the
 //! round before may go out. Memory is bounded by two rounds.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 
-use iotrace_model::{Cause, Cpu, Item, Ledger, Nanos};
+use iotrace_model::{Event, Item, Loss, Nanos};
 
-/// Items that may wait at once, when a file marks no rounds.
-const MOST: usize = 1 << 22;
+/// Events that may wait at once, when a file marks no rounds or very long ones.
+const MOST: usize = 2_000_000;
 
-/// Waiting items of all CPUs.
+/// Waiting events of all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
+    /// By CPU.
     streams: Vec<Stream>,
+    /// Places of streams that are out of order.
+    disturbed: Vec<usize>,
+    /// The key of the head of every stream that is not empty, with the stream's place. There may be
+    /// more entries, of heads that were overtaken or are gone: they are dropped when they come up.
+    heads: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// By start, then CPU.
+    losses: VecDeque<Loss>,
     waiting: usize,
-    /// Latest time of this round and of the one before.
+    /// Latest time so far, and at the end of the round before.
     latest: Option<Nanos>,
     safe: Option<Nanos>,
     /// Latest time that went out.
     out: Option<Nanos>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Stream {
-    cpu: Cpu,
-    queue: VecDeque<(Nanos, Item)>,
+    queue: VecDeque<Waiting>,
+    /// Whether the keys are in order; else the stream is among the `disturbed`.
+    is_disturbed: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// The event's time; of a late event, the time at which it still can go out.
+    key: Nanos,
+    event: Event,
 }
 
 impl Merge {
-    /// Takes the next item of a CPU. A loss counts from its start.
-    pub(crate) fn push(&mut self, item: Item, ledger: &mut Ledger) {
-        let (time, cpu, end) = match &item {
-            Item::Event(event) => (event.time, event.cpu, event.time),
-            Item::Loss(loss) => (loss.from, loss.cpu, loss.to),
-        };
-        let place = match self.streams.binary_search_by_key(&cpu, |stream| stream.cpu) {
-            Ok(place) => place,
-            Err(place) => {
-                self.streams.insert(place, Stream { cpu, queue: VecDeque::new() });
-                place
-            }
-        };
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        // An interrupt can write its event before the one that it interrupted, whose time is earlier:
-        // such an event moves forward in its queue, but never before what went out already.
-        if self.out.is_some_and(|out| time < out) {
-            ledger.add(Cause::TimeBackwards, Some(cpu), Some(time), 1);
+    /// `losses` must be sorted by start and CPU. Each comes before the first later event.
+    pub(crate) fn new(losses: Vec<Loss>) -> Self {
+        Self { losses: losses.into(), ..Self::default() }
+    }
+
+    /// Takes the next event of the stream at `place`; false when it comes too late, after later ones
+    /// went out.
+    pub(crate) fn push(&mut self, place: usize, event: Event) -> bool {
+        if self.streams.len() <= place {
+            self.streams.resize_with(place + 1, Stream::default);
         }
-        let key = self.out.map_or(time, |out| out.max(time));
-        let later = stream.queue.iter().rev().take_while(|(other, _)| *other > key).count();
-        stream.queue.insert(stream.queue.len() - later, (key, item));
-        self.latest = self.latest.max(Some(end));
+        let Some(stream) = self.streams.get_mut(place) else { return false };
+        let is_late = self.out.is_some_and(|out| event.time < out);
+        let key = self.out.map_or(event.time, |out| out.max(event.time));
+        match stream.queue.back() {
+            None => self.heads.push(Reverse((key, place))),
+            // An interrupt can write its event before the one that it interrupted, whose time is
+            // earlier.
+            Some(last) if key < last.key && !stream.is_disturbed => {
+                stream.is_disturbed = true;
+                self.disturbed.push(place);
+            }
+            Some(_) => {}
+        }
+        stream.queue.push_back(Waiting { key, event });
+        self.latest = self.latest.max(Some(event.time));
         self.waiting += 1;
+        !is_late
     }
 
     /// Ends a round: what is certain to be in order goes out.
     pub(crate) fn end_round(&mut self, out: &mut Vec<Item>) {
         if let Some(safe) = self.safe {
-            self.drain(|time| time <= safe, out);
+            self.drain(safe, 0, out);
+            losses_while(&mut self.losses, |loss| loss.from <= safe, out);
         }
         self.safe = self.latest;
     }
@@ -68,33 +91,145 @@ impl Merge {
     /// Lets the older half out when too much waits.
     pub(crate) fn relieve(&mut self, out: &mut Vec<Item>) {
         if self.waiting > MOST {
-            let goal = MOST / 2;
-            while self.waiting > goal && self.pop(|_| true, out) {}
+            self.drain(Nanos(i64::MAX), MOST / 2, out);
         }
     }
 
     /// Lets everything out.
     pub(crate) fn finish(&mut self, out: &mut Vec<Item>) {
-        self.drain(|_| true, out);
+        self.drain(Nanos(i64::MAX), 0, out);
+        losses_while(&mut self.losses, |_| true, out);
     }
 
-    fn drain(&mut self, may_go: impl Fn(Nanos) -> bool, out: &mut Vec<Item>) {
-        while self.pop(&may_go, out) {}
-    }
-
-    fn pop(&mut self, may_go: impl Fn(Nanos) -> bool, out: &mut Vec<Item>) -> bool {
-        let heads = self.streams.iter_mut();
-        let earliest = heads
-            .filter_map(|stream| Some((stream.queue.front()?.0, stream)))
-            .min_by_key(|(time, stream)| (*time, stream.cpu));
-        let Some((time, stream)) = earliest.filter(|(time, _)| may_go(*time)) else {
-            return false;
-        };
-        if let Some((_, item)) = stream.queue.pop_front() {
-            out.push(item);
+    /// Lets go what is not later than `limit`, until no more than `keep` events wait.
+    fn drain(&mut self, limit: Nanos, keep: usize, out: &mut Vec<Item>) {
+        self.sort();
+        while self.waiting > keep
+            && let Some(mut head) = self.heads.peek_mut()
+        {
+            let Reverse((key, place)) = *head;
+            if key > limit {
+                break;
+            }
+            let Some(stream) = self.streams.get_mut(place) else { break };
+            let Some(waiting) = stream.queue.pop_front_if(|waiting| waiting.key == key) else {
+                PeekMut::pop(head);
+                continue;
+            };
+            match stream.queue.front() {
+                Some(next) => *head = Reverse((next.key, place)),
+                None => {
+                    PeekMut::pop(head);
+                }
+            }
             self.waiting -= 1;
-            self.out = Some(time);
+            self.out = Some(key);
+            let cpu = waiting.event.cpu;
+            // A loss at the time of an event begins behind it.
+            losses_while(&mut self.losses, |loss| (loss.from, loss.cpu) < (key, cpu), out);
+            out.push(Item::Event(waiting.event));
         }
-        true
+    }
+
+    /// Puts disturbed streams in order; equal keys keep theirs.
+    fn sort(&mut self) {
+        for place in self.disturbed.drain(..) {
+            let Some(stream) = self.streams.get_mut(place) else { continue };
+            stream.is_disturbed = false;
+            stream.queue.make_contiguous().sort_by_key(|waiting| waiting.key);
+            self.heads.extend(stream.queue.front().map(|head| Reverse((head.key, place))));
+        }
+    }
+}
+
+#[inline]
+fn losses_while(losses: &mut VecDeque<Loss>, may_go: impl Fn(&Loss) -> bool, out: &mut Vec<Item>) {
+    while let Some(loss) = losses.pop_front_if(|loss| may_go(loss)) {
+        out.push(Item::Loss(loss));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iotrace_model::{Action, Cpu};
+    use iotrace_testkit::EventBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_round_lets_out_what_was_there_at_the_end_of_the_round_before() {
+        let mut merge = Merge::default();
+        let mut out = Vec::new();
+        push(&mut merge, &[(0, 10), (0, 30), (1, 20)]);
+        merge.end_round(&mut out);
+        assert_eq!(out, []);
+        push(&mut merge, &[(0, 50), (1, 25), (1, 60)]);
+        merge.end_round(&mut out);
+        check(&out, &[(0, 10), (1, 20), (1, 25), (0, 30)]);
+        merge.finish(&mut out);
+        check(&out, &[(0, 10), (1, 20), (1, 25), (0, 30), (0, 50), (1, 60)]);
+    }
+
+    #[test]
+    fn equal_times_are_ordered_by_cpu_and_then_by_place() {
+        let mut merge = Merge::default();
+        let mut out = Vec::new();
+        push(&mut merge, &[(1, 10), (1, 10), (0, 10), (2, 5)]);
+        merge.finish(&mut out);
+        check(&out, &[(2, 5), (0, 10), (1, 10), (1, 10)]);
+    }
+
+    #[test]
+    fn an_event_of_an_interrupt_is_put_back_in_order() {
+        let mut merge = Merge::default();
+        let mut out = Vec::new();
+        push(&mut merge, &[(0, 20), (0, 10), (1, 15), (0, 5)]);
+        merge.finish(&mut out);
+        check(&out, &[(0, 5), (0, 10), (1, 15), (0, 20)]);
+    }
+
+    #[test]
+    fn an_event_that_comes_too_late_is_told_and_goes_out_next() {
+        let mut merge = Merge::default();
+        let mut out = Vec::new();
+        push(&mut merge, &[(0, 10)]);
+        merge.end_round(&mut out);
+        merge.end_round(&mut out);
+        assert!(!merge.push(1, event(1, 9)));
+        push(&mut merge, &[(0, 11)]);
+        merge.finish(&mut out);
+        check(&out, &[(0, 10), (1, 9), (0, 11)]);
+    }
+
+    #[test]
+    fn a_loss_comes_behind_the_event_before_it_and_before_any_later_one() {
+        let loss = |cpu, from| Loss { cpu: Cpu(cpu), from: Nanos(from), to: Nanos(90), count: 1 };
+        let mut merge = Merge::new(vec![loss(1, 10), loss(0, 20), loss(0, 99)]);
+        let mut out = Vec::new();
+        push(&mut merge, &[(0, 10), (1, 10), (2, 10), (0, 30)]);
+        merge.finish(&mut out);
+        let [.., last] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!(*last, Item::Loss(loss(0, 99)));
+        let places: Vec<_> =
+            out.iter().enumerate().filter(|(_, item)| matches!(item, Item::Loss(_))).collect();
+        assert_eq!(places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2, 4, 6]);
+    }
+
+    fn event(cpu: u32, time: i64) -> Event {
+        EventBuilder::new(Action::Queue, time).cpu(cpu).build()
+    }
+
+    #[track_caller]
+    fn push(merge: &mut Merge, events: &[(u32, i64)]) {
+        for (cpu, time) in events {
+            assert!(merge.push(usize::try_from(*cpu).unwrap(), event(*cpu, *time)));
+        }
+    }
+
+    #[track_caller]
+    fn check(out: &[Item], expected: &[(u32, i64)]) {
+        let expected: Vec<_> =
+            expected.iter().map(|(cpu, time)| Item::Event(event(*cpu, *time))).collect();
+        assert_eq!(out, expected);
     }
 }

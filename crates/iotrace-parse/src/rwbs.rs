@@ -1,7 +1,8 @@
 //! The letters in which tracepoints print an operation: `[F](W|D|DE|F|R|Z…|N)[F][A][S][M][U]`.
 //!
 //! `blk_fill_rwbs` in `kernel/trace/blktrace.c`. A leading F before a core letter is a preflush;
-//! `FF` is a flush. B, a barrier before Linux 2.6.37, is read as sync.
+//! `FF` is a flush, which has no preflush of its own. B, a barrier before Linux 2.6.37, is read as
+//! sync.
 
 use iotrace_model::{Flags, Op};
 
@@ -10,7 +11,9 @@ pub(crate) fn read(letters: &[u8]) -> (Op, Flags) {
     let end = letters.iter().position(|letter| *letter == 0).unwrap_or(letters.len());
     let letters = letters.get(..end).unwrap_or_default();
     let (mut flags, rest) = match letters {
-        [b'F', rest @ ..] if !rest.is_empty() => (Flags::PREFLUSH, rest),
+        [b'F', rest @ ..] if b"WDFRZN".iter().any(|core| rest.first() == Some(core)) => {
+            (Flags::PREFLUSH, rest)
+        }
         _ => (Flags::default(), letters),
     };
     let (op, rest) = match rest {
@@ -24,8 +27,7 @@ pub(crate) fn read(letters: &[u8]) -> (Op, Flags) {
         }
         [b'Z', b'A', rest @ ..] => (Op::ZoneAppend, rest),
         [b'Z', b'R', b'A', rest @ ..] | [b'Z', _, rest @ ..] => (Op::ZoneManagement, rest),
-        [b'N', rest @ ..] => (Op::Other, rest),
-        _ => (Op::Other, rest),
+        [b'N', rest @ ..] | rest => (Op::Other, rest),
     };
     for letter in rest {
         flags = flags.with(match letter {
@@ -57,6 +59,9 @@ mod tests {
         check("WS", Op::Write, &[Flags::SYNC]);
         check("FF", Op::Flush, &[]);
         check("F", Op::Flush, &[]);
+        check("FS", Op::Flush, &[Flags::SYNC]);
+        check("FFS", Op::Flush, &[Flags::SYNC]);
+        check("FN", Op::Other, &[Flags::PREFLUSH]);
         check("FWS", Op::Write, &[Flags::PREFLUSH, Flags::SYNC]);
         check("FWFSM", Op::Write, &[Flags::PREFLUSH, Flags::FUA, Flags::SYNC, Flags::META]);
         check("DES", Op::SecureErase, &[Flags::SYNC]);

@@ -1,66 +1,42 @@
-//! A raw sample of a tracepoint to an event, by the names in its format.
+//! From raw samples to events, by the names of their fields.
 //!
-//! Offsets are looked up once for each tracepoint, never assumed: fields come, go and move between
-//! kernels (`ioprio` in 6.11, `errors` before 4.13, wider `rwbs` after 6.1).
+//! A decoder is made once for each tracepoint from its `format`; no offset is written down here,
+//! because fields come, go and move between kernels (`ioprio` in 6.11, `errors` before 4.13, wider
+//! `rwbs` after 6.1). Fields: `include/trace/events/block.h`.
 
 use iotrace_model::{
     Action, AtaPort, Comm, Cpu, DeviceId, Event, Flags, Nanos, Op, Remap, SECTOR_BYTES, Sector,
 };
 
-use crate::ata::{self, Registers};
-use crate::bytes::number_at;
-use crate::format::{Field, Format};
+use crate::ata::Commands;
+use crate::bytes::Place;
+use crate::format::Format;
 use crate::rwbs;
 
 /// Reads the samples of one tracepoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Tracepoint {
-    action: Action,
-    fields: Fields,
-    ata: Option<AtaFields>,
+pub(crate) enum Tracepoint {
+    Block(Fields),
+    Ata(Commands),
 }
 
-/// Places of the fields of block events; `None` where this kernel has none.
-#[derive(Clone, Debug, Default)]
-struct Fields {
-    dev: Option<Field>,
-    sector: Option<Field>,
-    nr_sector: Option<Field>,
-    bytes: Option<Field>,
-    error: Option<Field>,
-    io_priority: Option<Field>,
-    rwbs: Option<Field>,
-    comm: Option<Field>,
-    old_dev: Option<Field>,
-    old_sector: Option<Field>,
-    new_sector: Option<Field>,
-}
-
-/// Places of the fields of libata's events.
+/// Where the fields of a block event lie; `None` where this tracepoint has none.
 #[derive(Clone, Debug)]
-struct AtaFields {
-    port: Field,
-    device: Field,
-    tag: Field,
-    protocol: Option<Field>,
-    registers: Vec<Option<Field>>,
+pub(crate) struct Fields {
+    action: Action,
+    dev: Option<Place>,
+    sector: Option<Place>,
+    sectors: Option<Place>,
+    bytes: Option<Place>,
+    error: Option<Place>,
+    io_priority: Option<Place>,
+    rwbs: Option<Place>,
+    comm: Option<Place>,
+    old_dev: Option<Place>,
+    old_sector: Option<Place>,
+    /// Of a split, the start of the rest.
+    new_sector: Option<Place>,
 }
-
-/// Registers in the order of `Registers`.
-const REGISTERS: [&str; 12] = [
-    "cmd",
-    "dev",
-    "lbal",
-    "lbam",
-    "lbah",
-    "hob_lbal",
-    "hob_lbam",
-    "hob_lbah",
-    "nsect",
-    "hob_nsect",
-    "feature",
-    "hob_feature",
-];
 
 /// What the record around a sample says.
 #[derive(Clone, Copy, Debug)]
@@ -72,37 +48,29 @@ pub(crate) struct Context {
 }
 
 impl Tracepoint {
-    /// `None` for a tracepoint that is no event of a request.
+    /// `None` for a tracepoint that is no event of the model, or lacks what every event needs.
     pub(crate) fn new(format: &Format) -> Option<Self> {
-        let action = action(&format.name)?;
-        let field = |name: &str| format.field(name).cloned();
-        let ata = match action {
-            Action::CommandIssue | Action::CommandComplete => Some(AtaFields {
-                port: field("ata_port")?,
-                device: field("ata_dev")?,
-                tag: field("tag")?,
-                protocol: field("proto"),
-                registers: REGISTERS.iter().map(|name| field(name)).collect(),
-            }),
-            _ => None,
-        };
-        let fields = Fields {
-            dev: field("dev"),
-            sector: field("sector"),
-            nr_sector: field("nr_sector"),
-            bytes: field("bytes"),
-            error: field("error").or_else(|| field("errors")),
-            io_priority: field("ioprio"),
-            rwbs: field("rwbs"),
-            comm: field("comm"),
-            old_dev: field("old_dev"),
-            old_sector: field("old_sector"),
-            new_sector: field("new_sector"),
-        };
-        if ata.is_none() && (fields.dev.is_none() || fields.rwbs.is_none()) {
-            return None;
+        if let Some(commands) = Commands::new(format) {
+            return Some(Self::Ata(commands));
         }
-        Some(Self { action, fields, ata })
+        let action = action(&format.name)?;
+        let fields = Fields {
+            action,
+            dev: format.place("dev"),
+            sector: format.place("sector"),
+            sectors: format.place("nr_sector"),
+            bytes: format.place("bytes"),
+            error: format.place("error").or_else(|| format.place("errors")),
+            io_priority: format.place("ioprio"),
+            rwbs: format.place("rwbs"),
+            comm: format.place("comm"),
+            old_dev: format.place("old_dev"),
+            old_sector: format.place("old_sector"),
+            new_sector: format.place("new_sector"),
+        };
+        let is_of_a_task = matches!(action, Action::Plug | Action::Unplug);
+        let is_complete = fields.dev.is_some() && fields.rwbs.is_some();
+        (is_of_a_task || is_complete).then_some(Self::Block(fields))
     }
 
     /// `None` when the sample is shorter than its format.
@@ -112,90 +80,104 @@ impl Tracepoint {
         context: Context,
         ports: &[(AtaPort, DeviceId)],
     ) -> Option<Event> {
-        match &self.ata {
-            Some(fields) => read_ata(self.action, fields, raw, context, ports),
-            None => self.read_block(raw, context),
+        match self {
+            Self::Block(fields) => fields.read(raw, context).ok(),
+            Self::Ata(commands) => commands.read(raw, context, ports),
         }
     }
+}
 
-    fn read_block(&self, raw: &[u8], context: Context) -> Option<Event> {
-        let fields = &self.fields;
-        let (op, flags) = rwbs::read(slice(raw, fields.rwbs.as_ref()?)?);
-        let device = number(raw, fields.dev.as_ref())?;
-        let sectors = number(raw, fields.nr_sector.as_ref()).unwrap_or(0);
-        let sector = number(raw, fields.sector.as_ref()).map(Sector);
-        let is_split = self.action == Action::Split;
-        let rest = number(raw, fields.new_sector.as_ref()).map(Sector);
-        let device = device_id(device);
-        let remap = if is_split {
-            rest.map(|sector| Remap { device, sector })
-        } else {
-            number(raw, fields.old_dev.as_ref())
-                .zip(number(raw, fields.old_sector.as_ref()))
-                .map(|(dev, sector)| Remap { device: device_id(dev), sector: Sector(sector) })
+impl Fields {
+    fn read(&self, raw: &[u8], context: Context) -> Result<Event, TooShort> {
+        let device = number(self.dev, raw)?.map(device_id);
+        let sector = number(self.sector, raw)?.map(Sector);
+        let sectors = number(self.sectors, raw)?;
+        let rest = number(self.new_sector, raw)?.map(Sector);
+        let (op, flags) = match self.rwbs {
+            Some(place) => rwbs::read(place.slice(raw).ok_or(TooShort)?),
+            None => (Op::Other, Flags::default()),
         };
-        let length_bytes = match (sectors, is_split) {
-            (_, true) => match (sector, rest) {
-                (Some(from), Some(to)) => to.0.saturating_sub(from.0).saturating_mul(SECTOR_BYTES),
-                _ => 0,
-            },
-            // Passthrough counts bytes, not sectors.
-            (0, false) => number(raw, fields.bytes.as_ref()).unwrap_or(0),
-            (sectors, false) => sectors.saturating_mul(SECTOR_BYTES),
+        let comm = match self.comm {
+            Some(place) => Comm::new(place.slice(raw).ok_or(TooShort)?),
+            None => Comm::default(),
         };
-        Some(Event {
+        let above = number(self.old_dev, raw)?.zip(number(self.old_sector, raw)?);
+        let remap = match (above, rest, device) {
+            (Some((dev, sector)), ..) => {
+                Some(Remap { device: device_id(dev), sector: Sector(sector) })
+            }
+            (None, Some(sector), Some(device)) => Some(Remap { device, sector }),
+            (None, ..) => None,
+        };
+        let length_bytes = match (sectors, rest) {
+            // A passthrough request counts bytes, not sectors.
+            (Some(0), _) => number(self.bytes, raw)?.unwrap_or(0),
+            (Some(sectors), _) => sectors.saturating_mul(SECTOR_BYTES),
+            // A split reports the piece that it cut off.
+            (None, Some(rest)) => {
+                let start = sector.unwrap_or(rest);
+                rest.0.saturating_sub(start.0).saturating_mul(SECTOR_BYTES)
+            }
+            (None, None) => 0,
+        };
+        Ok(Event {
             time: context.time,
             cpu: context.cpu,
             sequence: context.sequence,
-            device: Some(device),
+            device,
             action: self.action,
             op,
             flags,
-            sector: sector.filter(|sector| has_place(*sector, sectors, op, flags, is_split)),
+            sector: sector.filter(|sector| has_place(*sector, sectors, op, flags)),
             length_bytes,
             pid: context.pid,
-            comm: fields
-                .comm
-                .as_ref()
-                .and_then(|field| slice(raw, field))
-                .map(Comm::new)
-                .unwrap_or_default(),
-            error: self.error(raw),
+            comm,
+            error: self.error(raw)?,
             remap,
             cgroup: None,
-            io_priority: number(raw, fields.io_priority.as_ref())
-                .and_then(|word| u16::try_from(word).ok()),
+            io_priority: number(self.io_priority, raw)?.and_then(|word| u16::try_from(word).ok()),
             tag: None,
             protocol: None,
         })
     }
 
+    /// The error of a completion.
     #[expect(clippy::cast_possible_truncation, reason = "the field is an int of 4 bytes")]
-    #[expect(clippy::cast_possible_wrap, reason = "the field is a signed int")]
-    fn error(&self, raw: &[u8]) -> Option<i32> {
+    fn error(&self, raw: &[u8]) -> Result<Option<i32>, TooShort> {
         match self.action {
             Action::Complete | Action::BioComplete => {
-                let error = number(raw, self.fields.error.as_ref()).unwrap_or(0) as u32 as i32;
-                // Kernels before 4.13 count errors up; others print a negative errno.
-                Some(if error > 0 { -error } else { error })
+                let error = (number(self.error, raw)?.unwrap_or(0) as u32).cast_signed();
+                // Kernels before 4.13 may count errors up; ours are negative.
+                Ok(Some(if error > 0 { -error } else { error }))
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 }
 
-/// Whether the sector of an event is one: requests without a place (flushes, passthrough) print 0
-/// until they complete and all ones then.
-fn has_place(sector: Sector, sectors: u64, op: Op, flags: Flags, is_split: bool) -> bool {
-    if sector.0 == u64::MAX || op == Op::Flush {
-        return false;
-    }
-    is_split
-        || sectors > 0
-        || sector.0 > 0 && op != Op::Other
-        || op != Op::Other && !flags.has(Flags::PREFLUSH)
+/// A sample ends before a field of its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TooShort;
+
+/// Whether the sector of an event is a place on the device.
+///
+/// - All ones is none: so a completion prints the unset position of flushes and passthrough.
+/// - A flush has none, nor has a preflush without data, whose sector may have underflowed in a
+///   mapping.
+/// - Passthrough (`N`) without sectors prints 0 for none.
+/// - Anything else keeps its sector, above all a completion of zero bytes such as `WS 4656 + 0`.
+///
+/// `sectors` is `None` for events without a length, such as a split.
+fn has_place(sector: Sector, sectors: Option<u64>, op: Op, flags: Flags) -> bool {
+    let is_empty = sectors == Some(0);
+    let is_unset = sector.0 == u64::MAX;
+    let is_flush = op == Op::Flush || is_empty && flags.has(Flags::PREFLUSH);
+    let is_passthrough = op == Op::Other && is_empty && sector.0 == 0;
+    !(is_unset || is_flush || is_passthrough)
 }
 
+/// `block_io_start`, `block_io_done` and `block_rq_error` repeat what other events say; page cache
+/// events (`block_touch_buffer`, `block_dirty_buffer`) are none of a device.
 fn action(name: &str) -> Option<Action> {
     Some(match name {
         "block_bio_queue" => Action::Queue,
@@ -213,67 +195,68 @@ fn action(name: &str) -> Option<Action> {
         "block_rq_remap" => Action::RequestRemap,
         "block_bio_bounce" => Action::Bounce,
         "block_sleeprq" => Action::Sleep,
-        "ata_qc_issue" => Action::CommandIssue,
-        "ata_qc_complete_done" | "ata_qc_complete_failed" => Action::CommandComplete,
+        "block_plug" => Action::Plug,
+        // Whether a timer did it is not recorded.
+        "block_unplug" => Action::Unplug,
         _ => return None,
     })
 }
 
-fn read_ata(
-    action: Action,
-    fields: &AtaFields,
-    raw: &[u8],
-    context: Context,
-    ports: &[(AtaPort, DeviceId)],
-) -> Option<Event> {
-    let small = |field: &Field| u32::try_from(number(raw, Some(field))?).ok();
-    let port = AtaPort { port: small(&fields.port)?, device: small(&fields.device)? };
-    let mut registers = [0; REGISTERS.len()];
-    for (register, field) in registers.iter_mut().zip(&fields.registers) {
-        *register = number(raw, field.as_ref()).unwrap_or(0).to_le_bytes()[0];
+/// A field that this tracepoint need not have.
+fn number(place: Option<Place>, raw: &[u8]) -> Result<Option<u64>, TooShort> {
+    match place {
+        Some(place) => place.number(raw).map(Some).ok_or(TooShort),
+        None => Ok(None),
     }
-    let [command, device, b0, b1, b2, b3, b4, b5, nsect, hob_nsect, feature, hob_feature] =
-        registers;
-    let lba = [b0, b1, b2, b3, b4, b5];
-    let registers = Registers { command, device, lba, nsect, hob_nsect, feature, hob_feature };
-    let command = registers.command();
-    let is_issue = action == Action::CommandIssue;
-    Some(Event {
-        time: context.time,
-        cpu: context.cpu,
-        sequence: context.sequence,
-        device: ports.iter().find(|(known, _)| *known == port).map(|(_, device)| *device),
-        action,
-        op: command.op,
-        flags: Flags::default(),
-        sector: command.sector.filter(|_| is_issue),
-        length_bytes: if is_issue { command.sectors * SECTOR_BYTES } else { 0 },
-        pid: context.pid,
-        comm: Comm::default(),
-        error: None,
-        remap: None,
-        cgroup: None,
-        io_priority: None,
-        tag: small(&fields.tag).and_then(|tag| u16::try_from(tag).ok()),
-        protocol: fields
-            .protocol
-            .as_ref()
-            .and_then(|field| number(raw, Some(field)))
-            .map(ata::protocol),
-    })
-}
-
-fn number(raw: &[u8], field: Option<&Field>) -> Option<u64> {
-    let field = field?;
-    number_at(raw, field.offset, field.size)
-}
-
-fn slice<'a>(raw: &'a [u8], field: &Field) -> Option<&'a [u8]> {
-    raw.get(field.offset..field.offset.checked_add(field.size)?)
 }
 
 /// A `dev_t` has 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the field has 4 bytes")]
 fn device_id(dev: u64) -> DeviceId {
     DeviceId::from_kernel(dev as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNC: Flags = Flags::SYNC;
+    const PREFLUSH: Flags = Flags::PREFLUSH;
+
+    #[test]
+    fn a_sector_is_a_place_unless_a_rule_says_otherwise() {
+        check(4656, Some(8), Op::Write, SYNC, true);
+        check(4656, Some(0), Op::Write, SYNC, true);
+        check(0, Some(8), Op::Read, SYNC, true);
+        check(0, Some(8), Op::Other, SYNC, true);
+        check(4096, None, Op::Read, SYNC, true);
+        check(u64::MAX, Some(8), Op::Read, SYNC, false);
+        check(u64::MAX, Some(0), Op::Write, SYNC, false);
+        check(0, Some(0), Op::Flush, SYNC, false);
+        check(u64::MAX - 19, Some(0), Op::Write, PREFLUSH, false);
+        check(4656, Some(8), Op::Write, PREFLUSH, true);
+        check(0, Some(0), Op::Other, SYNC, false);
+    }
+
+    #[test]
+    fn an_old_kernel_counts_its_errors_up_in_another_field() {
+        let text = include_str!("../tests/data/formats-6.1/block_rq_complete");
+        let text = text.replace("int error;", "int errors;");
+        let Some(Tracepoint::Block(fields)) =
+            Format::parse(&text).as_ref().and_then(Tracepoint::new)
+        else {
+            panic!("block_rq_complete is an event");
+        };
+        assert_eq!(fields.error(&[0; 31]), Err(TooShort));
+        let mut raw = [0; 44];
+        raw[28] = 5;
+        assert_eq!(fields.error(&raw), Ok(Some(-5)));
+        raw[28..32].copy_from_slice(&(-61_i32).to_le_bytes());
+        assert_eq!(fields.error(&raw), Ok(Some(-61)));
+    }
+
+    #[track_caller]
+    fn check(sector: u64, sectors: Option<u64>, op: Op, flags: Flags, expected: bool) {
+        assert_eq!(has_place(Sector(sector), sectors, op, flags), expected);
+    }
 }

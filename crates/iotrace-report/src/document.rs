@@ -5,7 +5,11 @@
 
 use iotrace_model::Summary;
 
-use crate::{comparison, figures, groups::Groups, number, quality, tables, verdict};
+use crate::{
+    comparison, figures,
+    groups::{Groups, Labels},
+    number, quality, tables, verdict,
+};
 
 /// What a report says about its dataset besides the numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +26,7 @@ pub struct Context {
     pub kernel: String,
     /// One line for each device: name, model, size, scheduler.
     pub devices: Vec<String>,
-    /// Warm-up runs of each configuration, left out of every number.
+    /// Warm-up runs, left out of every number.
     pub warmups: u32,
     /// Whether the drive was simulated.
     pub simulated: bool,
@@ -174,15 +178,16 @@ impl Column {
 impl Report {
     /// Makes every line, table and figure of the report.
     pub fn new(summary: &Summary, context: &Context) -> Report {
-        let groups = Groups::of(summary);
+        let groups = Groups::of(summary, Labels::Full);
+        let short = Groups::of(summary, Labels::Short);
         let mut report = Report {
             title: context.title.clone(),
             origin: origin(context),
             verdicts: verdict::lines(summary, &groups),
             warnings: quality::warnings(summary, context),
             facts: facts(summary, context),
-            screen: screen(summary, &groups),
-            mail: mail(summary, &groups),
+            screen: screen(summary, &short),
+            mail: mail(summary, &short),
             page: page(summary, &groups),
             figures: figures::all(&groups),
         };
@@ -235,15 +240,19 @@ fn facts(summary: &Summary, context: &Context) -> Vec<(&'static str, String)> {
     facts.extend(context.devices.iter().map(|device| ("device", device.clone())));
     let runs = summary.runs.len();
     let mut text = format!("{runs} {}", if runs == 1 { "run" } else { "runs" });
-    let sides = Groups::of(summary).labels.len();
-    if sides > 1 {
-        text.push_str(&format!(", {sides} configurations"));
+    let full = Groups::of(summary, Labels::Full);
+    if full.labels.len() > 1 {
+        text = format!("{text} of {} configurations", full.labels.len());
     }
     if context.warmups > 0 {
         let warmups = number::count(context.warmups.into());
-        text.push_str(&format!(", after {warmups} warm-up each, left out"));
+        text = format!("{text}; warm-up runs left out: {warmups}");
     }
     facts.push(("runs", text));
+    let short = Groups::of(summary, Labels::Short);
+    for (short, full) in short.labels.iter().zip(&full.labels).filter(|(one, other)| one != other) {
+        facts.push(("setting", format!("{short} is {full}")));
+    }
     facts
 }
 
@@ -251,12 +260,14 @@ fn screen(summary: &Summary, groups: &Groups<'_>) -> Vec<Section> {
     let merged = &groups.merged;
     let mut sections = vec![
         Section::of(tables::rates_and_stages(groups, merged)),
-        Section::of(tables::latency(groups, merged)),
+        Section::of(tables::latency_on_screen(groups, merged)),
         Section::of(tables::queues(groups, merged)),
     ];
     sections.extend(comparison::short(summary, 8));
     sections.retain(Section::is_useful);
-    sections.iter_mut().for_each(|section| section.limit_rows(12));
+    for section in &mut sections {
+        section.limit_rows(12);
+    }
     sections
 }
 
@@ -268,15 +279,17 @@ fn mail(summary: &Summary, groups: &Groups<'_>) -> Vec<Section> {
         Section::of(tables::latency_by_stage(groups, merged)),
         Section::of(tables::stage_shares(groups, merged)),
         Section::of(tables::queues(groups, merged)),
-        quality::section(summary),
+        quality::merged_section(summary),
     ]);
     if merged.len() < groups.single.len()
         && let Some(rates) = sections.iter_mut().find(|section| section.title == "Throughput")
     {
-        rates.notes.push("A range is the smallest and the largest of the runs.".to_owned());
+        rates.title.push_str(" (a range: smallest and largest of the runs)");
     }
     sections.retain(Section::is_useful);
-    sections.iter_mut().for_each(|section| section.limit_rows(16));
+    for section in &mut sections {
+        section.limit_rows(16);
+    }
     sections
 }
 

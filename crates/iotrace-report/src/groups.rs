@@ -42,9 +42,21 @@ pub(crate) struct Group<'a> {
     pub(crate) members: Vec<(&'a RunSummary, &'a DeviceSummary)>,
 }
 
+/// How configurations are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// By their settings.
+    Full,
+    /// By their settings, or all by number (`#1`) where one would be too wide for a column.
+    Short,
+}
+
+/// The widest label that `Labels::Short` keeps.
+const SHORT_LABEL: usize = 12;
+
 impl<'a> Groups<'a> {
     /// Sorts the runs of a summary.
-    pub(crate) fn of(summary: &'a Summary) -> Self {
+    pub(crate) fn of(summary: &'a Summary, form: Labels) -> Self {
         let mut labels: Vec<String> = Vec::new();
         for run in &summary.runs {
             let label = run.configuration.label();
@@ -56,17 +68,21 @@ impl<'a> Groups<'a> {
             summary.runs.iter().flat_map(|run| &run.devices).map(|device| device.device).collect();
         let mut merged = Vec::new();
         let mut single = Vec::new();
-        for (side, label) in labels.iter().enumerate() {
+        let full = labels.clone();
+        if form == Labels::Short && full.iter().any(|label| label.chars().count() > SHORT_LABEL) {
+            labels = (1..=full.len()).map(|number| format!("#{number}")).collect();
+        }
+        for (side, (label, full)) in labels.iter().zip(&full).enumerate() {
             for &id in &devices {
-                let members: Vec<_> = members(summary, label, id).collect();
+                let members: Vec<_> = members(summary, full, id).collect();
                 let group = |repetition, members: Vec<(&'a RunSummary, &'a DeviceSummary)>| {
                     let name = members.first().map_or("", |(_, device)| device.name.as_str());
                     Group { side, label: label.clone(), device: id, name, repetition, members }
                 };
                 single.extend(
-                    members.iter().map(|&(run, device)| {
-                        group(Some(run.repetition), vec![(run, device)])
-                    }),
+                    members
+                        .iter()
+                        .map(|&(run, device)| group(Some(run.repetition), vec![(run, device)])),
                 );
                 if !members.is_empty() {
                     merged.push(group(None, members));

@@ -159,7 +159,7 @@ fn duration_unit(ns: f64) -> (f64, &'static str) {
 }
 
 fn in_unit(ns: f64, scale: f64) -> String {
-    let whole = scale == 1.0 && ns.fract() == 0.0;
+    let whole = scale <= 1.0 && ns.fract() == 0.0;
     if whole { format!("{ns:.0}") } else { significant(ns / scale) }
 }
 

@@ -1,50 +1,62 @@
 //! Takes events in order and gives requests back as they end.
 //!
-//! `before` holds what happens above the driver (queue to insert), `after` what happens from issue
-//! to completion, `gaps` what losses do. A record leaves through `emit` only.
+//! `before` holds what happens above the driver (queue to insert), `merge` how bios and requests
+//! join, `stack` what ties devices on top of each other, `after` issue and requeue, `finish` the
+//! completions, `flush` those of the flush machinery, `gaps` what losses do. A record leaves through
+//! `end` (completed) or `give_up` (not).
 
 mod after;
 mod before;
+mod device;
+mod finish;
+mod flush;
 mod gaps;
+mod merge;
+mod stack;
 
 use iotrace_model::{
-    Action, Cause, DeviceId, Event, Flags, Item, Ledger, Nanos, Op, Request, Sector, Stamp, Status,
+    Action, Cause, Event, Flags, Item, Ledger, Op, Request, Sector, Stamp, Status,
 };
 
+use self::device::Devices;
+use self::gaps::Doubts;
+use crate::chains::Slot;
 use crate::links::Links;
-use crate::open::{Open, OpenRequests, Slot};
-use crate::phase::Phase;
+use crate::open::{Open, OpenRequests};
+use crate::phase::{Move, Phase, step};
 
-/// Requests that may be under way at once; beyond it the oldest are given up as lost.
+/// Requests that may be under way at once; beyond it an eighth, the oldest, is given up.
 const MOST_OPEN: usize = 1 << 20;
 
 /// The state machine from events to requests.
+///
+/// A row leaves when its request completes; what is still open leaves at `finish`. The number of a
+/// request is given when its first event is seen and is not used again when its bio joins another
+/// request, so that the numbers of the rows can have gaps. The pieces of a split bio have numbers
+/// of their own; the last one keeps the bio's.
+///
+/// What a row does not show:
+/// - `status` is complete when everything that ever happens to this kind of request was seen.
+///   Passthrough commands and the drive flushes of the flush machinery have no bio and no queue
+///   event; an empty flush bio and a bio of a stacked device (dm, md) have no issue.
+/// - `queued_at_queue` counts the requests of the device that are not complete and the bios that
+///   no request carries yet; a merged bio counts as part of its request.
+/// - `splits` is what was known when the row left.
+/// - An issue without a requeue in between, of a request whose beginning was seen, is a
+///   resubmission by the driver: the last issue counts and `requeues` does not.
+/// - A write that the flush machinery carries out (FUA or preflush on a drive without it)
+///   completes with its data; its empty completion after the flush is passed over.
 #[derive(Debug, Default)]
 pub struct Assembler {
     open: OpenRequests,
-    devices: Vec<Device>,
+    devices: Devices,
     links: Links,
+    doubts: Doubts,
     /// Number of the next request.
     next_request: u64,
-    /// Events until this time stand beside a loss.
-    loss_until: Option<Nanos>,
-    /// Open records that are tainted.
-    tainted: usize,
     ledger: Ledger,
-}
-
-/// What is known of one device.
-#[derive(Debug)]
-struct Device {
-    id: DeviceId,
-    /// Open records of it.
-    open: u32,
-    /// Records that the driver has, in the order of their last issue.
-    in_flight: Vec<Slot>,
-    /// Empty flush bios that wait for their completion, oldest first.
-    flushes: Vec<Slot>,
-    /// Sector after the last request that was issued.
-    last_end: Option<Sector>,
+    /// Room for the candidates of a choice.
+    scratch: Vec<Slot>,
 }
 
 impl Assembler {
@@ -55,13 +67,16 @@ impl Assembler {
 
     /// Takes the next item; requests that it ends are added to `out`.
     ///
-    /// Items must come in the order of `iotrace-parse`: by time, losses at their start.
+    /// Items must come in the order of `iotrace-parse`: by time, losses at their start. Events
+    /// without a device, and those that say nothing of one request (plug, message), are passed
+    /// over.
     pub fn push(&mut self, item: &Item, out: &mut Vec<Request>) {
         match item {
             Item::Loss(loss) => self.lose(loss),
             Item::Event(event) => {
+                self.give_up_overdue(event.time, out);
                 if let Some(id) = event.device {
-                    let device = self.device(id);
+                    let device = self.devices.index(id);
                     self.event(event, device, out);
                 }
             }
@@ -70,11 +85,7 @@ impl Assembler {
 
     /// Gives back what is still open, in the order of the numbers, and the ledger.
     pub fn finish(mut self, out: &mut Vec<Request>) -> Ledger {
-        let mut slots: Vec<Slot> = self.open.slots().collect();
-        slots.sort_by_key(|slot| self.open.get(*slot).map(|open| open.request.request));
-        for slot in slots {
-            self.give_up(slot, out);
-        }
+        self.give_up_oldest(usize::MAX, out);
         self.ledger
     }
 
@@ -82,11 +93,11 @@ impl Assembler {
         match event.action {
             Action::Queue => self.queue(event, device, out),
             Action::Split => self.split(event, device),
-            Action::Get => self.get(event, device),
-            Action::BackMerge | Action::FrontMerge => self.merge(event, device),
-            Action::RequestMerge => self.merge_request(event, device),
-            Action::Insert => self.insert(event, device),
-            Action::Issue => self.issue(event, device),
+            Action::Get => self.get(event, device, out),
+            Action::BackMerge | Action::FrontMerge => self.merge(event, device, out),
+            Action::RequestMerge => self.merge_request(event, device, out),
+            Action::Insert => self.insert(event, device, out),
+            Action::Issue => self.issue(event, device, out),
             Action::Requeue => self.requeue(event, device),
             Action::Complete => self.complete(event, device, out),
             Action::BioComplete => self.complete_bio(event, device, out),
@@ -104,33 +115,17 @@ impl Assembler {
             | Action::Unknown(_) => {}
         }
         if self.open.len() > MOST_OPEN {
-            self.give_up_oldest(out);
+            self.give_up_oldest(MOST_OPEN / 8, out);
         }
-    }
-
-    fn device(&mut self, id: DeviceId) -> usize {
-        if let Some(place) = self.devices.iter().position(|device| device.id == id) {
-            return place;
-        }
-        self.devices.push(Device {
-            id,
-            open: 0,
-            in_flight: Vec::new(),
-            flushes: Vec::new(),
-            last_end: None,
-        });
-        self.devices.len() - 1
     }
 
     /// Begins a record for an event that nothing before explains.
     fn begin(&mut self, event: &Event, device: usize, phase: Phase, bios: u32) -> Slot {
-        let tainted = self.is_beside_loss(event.time);
-        let state = &mut self.devices[device];
-        state.open += 1;
-        self.tainted += usize::from(tainted);
         let number = self.next_request;
         self.next_request += 1;
-        self.open.insert(Open {
+        let state = self.devices.get_mut(device);
+        state.open += 1;
+        let slot = self.open.insert(Open {
             request: Request {
                 request: number,
                 device: state.id,
@@ -167,43 +162,101 @@ impl Assembler {
             phase,
             device,
             done_bytes: 0,
-            tainted,
+            tainted: false,
             ambiguous_complete: false,
             ambiguous_issue: false,
-        })
+            is_staged: false,
+            previous_piece: None,
+        });
+        if self.is_beside_loss(event.time) {
+            self.taint(slot, event.time);
+        }
+        slot
     }
 
     /// Forgets a record, with every trace that it left on its device.
     fn forget(&mut self, slot: Slot) -> Option<Open> {
         let open = self.open.remove(slot)?;
-        let device = &mut self.devices[open.device];
-        device.open = device.open.saturating_sub(1);
-        device.flushes.retain(|other| *other != slot);
-        device.in_flight.retain(|other| *other != slot);
-        self.tainted -= usize::from(open.tainted);
+        let device = self.devices.get_mut(open.device);
+        device.count_out(&open);
+        device.unlist(slot, &open);
         Some(open)
     }
 
     /// Ends a record that will see no completion.
     fn give_up(&mut self, slot: Slot, out: &mut Vec<Request>) {
-        if let Some(mut open) = self.forget(slot) {
-            open.request.status = if open.tainted { Status::Lost } else { Status::Unfinished };
-            if !open.tainted {
-                let last = [open.request.issue, open.request.insert, open.request.queue];
-                let time = last.into_iter().flatten().next().map(|stamp| stamp.time);
-                self.ledger.add(Cause::Unfinished, None, time, 1);
-            }
-            out.push(open.request);
+        if let Some(open) = self.forget(slot) {
+            self.leave_open(open, out);
         }
     }
 
-    fn give_up_oldest(&mut self, out: &mut Vec<Request>) {
-        let oldest = self
-            .open
-            .slots()
-            .min_by_key(|slot| self.open.get(*slot).map_or(u64::MAX, |open| open.request.request));
-        if let Some(slot) = oldest {
-            self.give_up(slot, out);
+    fn leave_open(&mut self, open: Open, out: &mut Vec<Request>) {
+        let mut request = open.request;
+        request.status = if open.tainted {
+            Status::Lost
+        } else if open.ambiguous_complete || open.ambiguous_issue {
+            Status::Ambiguous
+        } else {
+            Status::Unfinished
+        };
+        if !open.tainted {
+            let last = [request.issue, request.insert, request.get, request.queue];
+            let time = last.into_iter().flatten().next().map(|stamp| stamp.time);
+            self.ledger.add(Cause::Unfinished, None, time, 1);
+        }
+        if open.ambiguous_issue {
+            request.issue = None;
+        }
+        out.push(request);
+    }
+
+    /// Gives up that many records, those with the lowest numbers, in the order of the numbers.
+    fn give_up_oldest(&mut self, count: usize, out: &mut Vec<Request>) {
+        let open = &self.open;
+        let mut oldest: Vec<_> = open.slots().filter_map(|slot| open.name(slot)).collect();
+        oldest.sort_unstable_by_key(|(_, number)| *number);
+        oldest.truncate(count);
+        let Some(&(_, last)) = oldest.last() else { return };
+        // All lists are cleaned in one pass each, since a pass for each record would be quadratic.
+        self.devices
+            .drop_where(|slot| open.get(slot).is_none_or(|open| open.request.request <= last));
+        for (slot, _) in oldest {
+            if let Some(open) = self.open.remove(slot) {
+                self.devices.get_mut(open.device).count_out(&open);
+                self.leave_open(open, out);
+            }
+        }
+    }
+
+    /// The oldest record that stands at a place and fits.
+    fn find(
+        &self,
+        device: usize,
+        op: Op,
+        sector: Sector,
+        fits: impl Fn(&Open) -> bool,
+    ) -> Option<Slot> {
+        self.open.starting_at(device, op, sector).find(|(_, open)| fits(open)).map(|(slot, _)| slot)
+    }
+
+    /// Moves a record to its next phase; an illegal move leaves it where it is.
+    fn advance(&mut self, slot: Slot, action: Move) {
+        if let Some(open) = self.open.get_mut(slot)
+            && let Some(next) = step(open.phase, action)
+        {
+            open.phase = next;
+        }
+    }
+
+    /// Lets an event change a record, unless the record is in doubt: then nothing new stands.
+    fn touch(&mut self, slot: Slot, event: &Event, change: impl FnOnce(&mut Open, Stamp)) {
+        if self.is_beside_loss(event.time) {
+            self.taint(slot, event.time);
+        }
+        if let Some(open) = self.open.get_mut(slot)
+            && !open.tainted
+        {
+            change(open, stamp(event));
         }
     }
 
@@ -222,4 +275,10 @@ fn operation(event: &Event) -> Op {
         return Op::Flush;
     }
     event.op
+}
+
+/// Whether nothing but a completion is known of a request.
+fn is_bare(request: &Request) -> bool {
+    let seen = [request.queue, request.get, request.insert, request.issue];
+    seen.into_iter().flatten().next().is_none()
 }

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 
 use iotrace_model::{Comm, DeviceId, Sector, Stamp};
 
-/// Remaps that may wait for their queue event at once.
+use crate::open::Name;
+
+/// Remaps that may wait for their queue event at once; beyond it the oldest are dropped.
 const MOST: usize = 1024;
 
 /// One remap.
@@ -15,10 +17,10 @@ const MOST: usize = 1024;
 pub(crate) struct Link {
     /// The lower device.
     pub(crate) device: DeviceId,
-    /// The place there.
-    pub(crate) sector: Sector,
-    /// The request above, where it is known.
-    pub(crate) parent: Option<u64>,
+    /// The place there; `None` for an empty flush.
+    pub(crate) sector: Option<Sector>,
+    /// The record above, where there is one.
+    pub(crate) parent: Option<Name>,
     /// Thread that asked for it at the top.
     pub(crate) pid: u32,
     /// Its name.
@@ -34,6 +36,7 @@ pub(crate) struct Link {
 pub(crate) struct Links(VecDeque<Link>);
 
 impl Links {
+    /// Keeps a remap.
     pub(crate) fn push(&mut self, link: Link) {
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -42,7 +45,7 @@ impl Links {
     }
 
     /// Takes the latest remap to a place.
-    pub(crate) fn take(&mut self, device: DeviceId, sector: Sector) -> Option<Link> {
+    pub(crate) fn take(&mut self, device: DeviceId, sector: Option<Sector>) -> Option<Link> {
         let place =
             self.0.iter().rposition(|link| link.device == device && link.sector == sector)?;
         self.0.remove(place)

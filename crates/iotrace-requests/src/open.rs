@@ -1,20 +1,26 @@
-//! The requests under way: a slab of records, found by where they start and where they end.
+//! The requests under way: a slab of records, found by where they stand and where they end.
 //!
-//! Records with equal places form a chain in the order of their birth, so that equal requests are
-//! matched first in, first out. Nothing allocates once the slab has grown to the deepest queue.
+//! A record stands at its first sector that is not complete, so that the rest of a request that
+//! completed in part is found like any other. Records with equal places are matched first in,
+//! first out. Nothing allocates once the slab has grown to the deepest queue.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use iotrace_model::{Op, Request, SECTOR_BYTES, Sector};
 
-use iotrace_model::{Op, Request, Sector};
-
+use crate::chains::{Chains, Key, Slot};
 use crate::phase::Phase;
 
-/// Place of a record in the slab.
-pub(crate) type Slot = usize;
+/// How many records of one place are looked at; no driver holds more.
+const MOST_TWINS: usize = 1024;
 
-/// A request under way.
+/// How many slots a search without a place may look at.
+const MOST_SEARCHED: usize = 1 << 16;
+
+/// A record that may be gone: its slot and the number of its request.
+pub(crate) type Name = (Slot, u64);
+
+/// A request under way, or a bio that may become one.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a doubt or a fact of its own")]
 pub(crate) struct Open {
     pub(crate) request: Request,
     pub(crate) phase: Phase,
@@ -28,31 +34,57 @@ pub(crate) struct Open {
     pub(crate) ambiguous_complete: bool,
     /// Which issue is its own is a guess.
     pub(crate) ambiguous_issue: bool,
+    /// It was issued without the flags of its bio: the flush machinery adds an empty completion.
+    pub(crate) is_staged: bool,
+    /// The piece that was cut off before it.
+    pub(crate) previous_piece: Option<Name>,
 }
 
 impl Open {
     /// Sector after its last one; `None` without a place.
     pub(crate) fn end(&self) -> Option<Sector> {
-        let sectors = self.request.length_bytes / iotrace_model::SECTOR_BYTES;
-        self.request.sector.map(|start| Sector(start.0.saturating_add(sectors)))
+        Some(after(self.request.sector?, self.request.length_bytes))
     }
 
     /// Sector at which its next part completes.
     pub(crate) fn position(&self) -> Option<Sector> {
-        let sectors = self.done_bytes / iotrace_model::SECTOR_BYTES;
-        self.request.sector.map(|start| Sector(start.0.saturating_add(sectors)))
+        Some(after(self.request.sector?, self.done_bytes))
+    }
+
+    /// Bytes that are not complete.
+    pub(crate) fn rest_bytes(&self) -> u64 {
+        self.request.length_bytes.saturating_sub(self.done_bytes)
+    }
+
+    /// Whether a request is allocated and the driver does not have it.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Got | Phase::Inserted)
+    }
+
+    /// Whether it is a bio that no request carries yet.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.phase == Phase::Queued
+    }
+
+    /// Whether the driver has it.
+    pub(crate) fn is_issued(&self) -> bool {
+        self.phase == Phase::Issued
     }
 }
 
-/// What records are found by: device, operation, sector.
-type Key = (usize, Op, Sector);
+/// The sector after so many bytes; saturates, as any number may come from a trace.
+pub(crate) fn after(Sector(start): Sector, bytes: u64) -> Sector {
+    Sector(start.saturating_add(bytes / SECTOR_BYTES))
+}
 
 /// Slab and chains.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRequests {
     records: Vec<Option<Open>>,
     free: Vec<Slot>,
+    /// By position.
     starts: Chains,
+    /// By end.
     ends: Chains,
     len: usize,
 }
@@ -94,7 +126,17 @@ impl OpenRequests {
         self.records.get_mut(slot)?.as_mut()
     }
 
-    /// Changes a record's place or length.
+    /// The slot behind a name; `None` when the record is gone.
+    pub(crate) fn named(&self, (slot, number): Name) -> Option<Slot> {
+        self.get(slot).filter(|open| open.request.request == number).map(|_| slot)
+    }
+
+    /// The name of a record.
+    pub(crate) fn name(&self, slot: Slot) -> Option<Name> {
+        self.get(slot).map(|open| (slot, open.request.request))
+    }
+
+    /// Changes a record's place, length or progress.
     pub(crate) fn reshape(&mut self, slot: Slot, change: impl FnOnce(&mut Open)) {
         self.unlink(slot);
         if let Some(open) = self.get_mut(slot) {
@@ -103,7 +145,7 @@ impl OpenRequests {
         self.link(slot);
     }
 
-    /// Records that start at a place, oldest first.
+    /// Records that stand at a place, oldest first.
     pub(crate) fn starting_at(
         &self,
         device: usize,
@@ -129,13 +171,29 @@ impl OpenRequests {
         used.map(|(slot, _)| slot)
     }
 
+    /// The youngest record of a device and operation that fits; a walk over the slab, for the few
+    /// events that name no start.
+    pub(crate) fn youngest(
+        &self,
+        device: usize,
+        op: Op,
+        fits: impl Fn(&Open) -> bool,
+    ) -> Option<Slot> {
+        let records = self.records.iter().enumerate().take(MOST_SEARCHED);
+        records
+            .filter_map(|(slot, record)| Some((slot, record.as_ref()?)))
+            .filter(|(_, open)| open.device == device && open.request.op == op && fits(open))
+            .max_by_key(|(_, open)| open.request.request)
+            .map(|(slot, _)| slot)
+    }
+
     fn chain<'a>(&'a self, chains: &'a Chains, key: Key) -> impl Iterator<Item = (Slot, &'a Open)> {
-        chains.slots(key).filter_map(|slot| Some((slot, self.get(slot)?)))
+        chains.slots(key).take(MOST_TWINS).filter_map(|slot| Some((slot, self.get(slot)?)))
     }
 
     fn keys(&self, slot: Slot) -> Option<(Key, Key)> {
         let open = self.get(slot)?;
-        let (start, end) = (open.request.sector?, open.end()?);
+        let (start, end) = (open.position()?, open.end()?);
         Some(((open.device, open.request.op, start), (open.device, open.request.op, end)))
     }
 
@@ -151,82 +209,5 @@ impl OpenRequests {
             self.starts.remove(start, slot);
             self.ends.remove(end, slot);
         }
-    }
-}
-
-/// Chains of slots by key; a slot is in at most one chain of a `Chains`.
-#[derive(Debug, Default)]
-struct Chains {
-    heads: HashMap<Key, Slot, BuildHasherDefault<PlaceHasher>>,
-    /// Successor of each slot.
-    next: Vec<Option<Slot>>,
-}
-
-impl Chains {
-    fn slots(&self, key: Key) -> impl Iterator<Item = Slot> {
-        let head = self.heads.get(&key).copied();
-        std::iter::successors(head, |slot| self.next.get(*slot).copied().flatten())
-    }
-
-    fn add(&mut self, key: Key, slot: Slot) {
-        if self.next.len() <= slot {
-            self.next.resize(slot + 1, None);
-        }
-        self.set_next(slot, None);
-        match self.slots(key).last() {
-            Some(tail) => self.set_next(tail, Some(slot)),
-            None => {
-                self.heads.insert(key, slot);
-            }
-        }
-    }
-
-    fn remove(&mut self, key: Key, slot: Slot) {
-        let after = self.next.get(slot).copied().flatten();
-        let before = self.slots(key).find(|other| self.next.get(*other) == Some(&Some(slot)));
-        match (before, after) {
-            (Some(before), after) => self.set_next(before, after),
-            (None, Some(after)) => {
-                self.heads.insert(key, after);
-            }
-            (None, None) => {
-                self.heads.remove(&key);
-            }
-        }
-    }
-
-    fn set_next(&mut self, slot: Slot, to: Option<Slot>) {
-        if let Some(next) = self.next.get_mut(slot) {
-            *next = to;
-        }
-    }
-}
-
-/// Mixes the few words of a key; the multiplier is 2^64 divided by the golden ratio (Knuth, The
-/// Art of Computer Programming 3, 6.4).
-#[derive(Default)]
-struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_isize(&mut self, word: isize) {
-        self.write_u64(word.unsigned_abs() as u64);
     }
 }

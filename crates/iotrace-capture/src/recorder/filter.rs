@@ -40,6 +40,8 @@ fn port_term(AtaPort { port, device }: AtaPort) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use iotrace_model::{DeviceId, Sector};
 
     use super::*;
@@ -49,10 +51,7 @@ mod tests {
 
     #[test]
     fn devices_and_members_are_alternatives() {
-        let targets = [
-            Target { device: SDA, ..Target::default() },
-            Target { device: SDB, members: vec![SDA], ..Target::default() },
-        ];
+        let targets = [target(SDA), Target { members: vec![SDA], ..target(SDB) }];
         check(
             &["dev", "sector"],
             &targets,
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn a_range_limits_the_sectors_where_there_are_any() {
         let range = Some((Sector(2048), Sector(4096)));
-        let targets = [Target { device: SDA, range, ..Target::default() }];
+        let targets = [Target { range, ..target(SDA) }];
         let expected = "(dev == 8388608 && sector >= 2048 && sector < 4096)";
         check(&["dev", "sector"], &targets, Some(expected));
         check(&["dev"], &targets, Some("dev == 8388608"));
@@ -72,10 +71,7 @@ mod tests {
     #[test]
     fn driver_events_are_told_by_their_port() {
         let ata_port = Some(AtaPort { port: 3, device: 1 });
-        let targets = [
-            Target { device: SDA, ata_port, ..Target::default() },
-            Target { device: SDB, ..Target::default() },
-        ];
+        let targets = [Target { ata_port, ..target(SDA) }, target(SDB)];
         check(&["ata_port", "ata_dev"], &targets, Some("(ata_port == 3 && ata_dev == 1)"));
         check(&["ata_port", "ata_dev"], &targets[1..], None);
         check(&["comm"], &targets, None);
@@ -88,5 +84,17 @@ mod tests {
         let format = format!("ID: 1\n{fields}");
         let event = TraceEvent::parse("block", "event", format).unwrap();
         assert_eq!(filter(&event, targets).as_deref(), expected);
+    }
+
+    fn target(device: DeviceId) -> Target {
+        Target {
+            device,
+            name: "disk".to_owned(),
+            range: None,
+            partition: None,
+            ata_port: None,
+            members: Vec::new(),
+            sys_path: PathBuf::new(),
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use iotrace_dataset::{Dataset, Run};
 use iotrace_metrics::{CompareOptions, RunInput, compare, summarize_run};
-use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Ledger, Nanos, Summary};
+use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Nanos, Summary};
 use iotrace_report::{Colour, Context, Report};
 
 use crate::exit::Exit;
@@ -108,7 +108,7 @@ fn summarize_one(
 ) -> anyhow::Result<(iotrace_model::RunSummary, iotrace_metrics::RunSample)> {
     let document = &run.document;
     let devices: Vec<DeviceFacts> = document.devices.iter().map(DeviceFacts::from).collect();
-    let ledger = Ledger::from(document.ledger.as_slice());
+    let ledger = iotrace_dataset::ledger_from_documents(&document.ledger);
     let requests = root.join(&run.folder).join("requests.parquet");
     let input = RunInput {
         requests: &requests,
@@ -124,8 +124,7 @@ fn summarize_one(
 }
 
 fn configuration(run: &Run) -> Configuration {
-    let settings = run.document.configuration.iter();
-    Configuration { settings: settings.map(|(key, value)| (key.clone(), value.clone())).collect() }
+    Configuration { settings: run.document.configuration.clone() }
 }
 
 fn context(dataset: &Dataset, summary: &Summary) -> Context {

@@ -3,38 +3,40 @@
 //! The layout is trace-cmd's, version 0.5 or 0.6 (`trace-cmd.dat.v6(5)`): magic, version, byte order,
 //! sizes, `header_page`, `header_event`, the formats of ftrace's own events, those of each system.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 
-use super::header::{File, Header, Section};
+use super::header::{FORMATS_MAGIC, File, Section};
 use crate::Error;
 use crate::bytes::{u32_at, u64_at};
 use crate::format::Format;
 
-const MAGIC: &[u8] = b"\x17\x08\x44tracing";
-
-/// Reads every format; the order is that of the file.
+/// Reads every format from the first of `places` that holds any; the order is that of the file.
 pub(super) fn read<R: Read + Seek>(
-    reader: &mut R,
-    path: &str,
-    header: &Header,
+    file: &mut File<'_, R>,
+    places: &[Section],
 ) -> Result<Vec<Format>, Error> {
-    let no_formats = || Error::NoFormats { path: path.to_owned() };
-    let section = header.formats.ok_or_else(no_formats)?;
-    let length = reader.seek(SeekFrom::End(0)).map_err(|source| Error::Read {
-        path: path.to_owned(),
-        offset: section.offset,
-        source,
-    })?;
-    let bytes = File { reader, path, length }.bytes(section, "event formats")?;
-    if !bytes.starts_with(MAGIC) {
-        return Err(no_formats());
+    let path = || file.path.to_owned();
+    let mut failure = Error::NoFormats {
+        path: path(),
+        offset: places.first().map_or(0, |section| section.offset),
+    };
+    for section in places {
+        let offset = section.offset;
+        match file.bytes(*section, "event formats") {
+            Ok(bytes) if bytes.starts_with(FORMATS_MAGIC) => {
+                let mut cursor = Cursor { bytes: &bytes, at: FORMATS_MAGIC.len() };
+                match formats(&mut cursor) {
+                    Ok(formats) => return Ok(formats),
+                    Err(part) => {
+                        failure = Error::BadFormats { path: file.path.to_owned(), offset, part };
+                    }
+                }
+            }
+            Ok(_) => {}
+            Err(error) => failure = error,
+        }
     }
-    let mut cursor = Cursor { bytes: &bytes, at: MAGIC.len() };
-    formats(&mut cursor).map_err(|part| bad(path, section, part))
-}
-
-fn bad(path: &str, section: Section, part: &str) -> Error {
-    Error::BadFormats { path: path.to_owned(), offset: section.offset, part: part.to_owned() }
+    Err(failure)
 }
 
 fn formats(cursor: &mut Cursor<'_>) -> Result<Vec<Format>, &'static str> {

@@ -14,6 +14,7 @@ use iotrace_requests::Assembler;
 /// What came out.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
+    pub(super) records_read: u64,
     pub(super) events: u64,
     pub(super) requests: u64,
     pub(super) statuses: BTreeMap<&'static str, u64>,
@@ -33,8 +34,8 @@ pub(super) fn decode(
     capture.seek(SeekFrom::Start(0)).context("cannot read the raw capture again")?;
     let ports = devices.iter().filter_map(|facts| Some((facts.ata_port?, facts.device))).collect();
     let mut reader = PerfReader::open(capture, name, Options { origin, devices: ports })?;
-    let mut event_writer = EventWriter::new(create(folder, "events.parquet")?, metadata)?;
-    let mut request_writer = RequestWriter::new(create(folder, "requests.parquet")?, metadata)?;
+    let mut event_writer = EventWriter::create(&folder.join("events.parquet"), metadata)?;
+    let mut request_writer = RequestWriter::create(&folder.join("requests.parquet"), metadata)?;
     let mut assembler = Assembler::new();
     let mut decoded = Decoded::default();
     let (mut items, mut events, mut requests) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,6 +57,7 @@ pub(super) fn decode(
     decoded.ledger.merge(&assembler.finish(&mut requests));
     flush(&mut events, &mut requests, &mut event_writer, &mut request_writer, &mut decoded)?;
     decoded.ledger.merge(reader.ledger());
+    decoded.records_read = reader.records().read;
     event_writer.finish()?;
     request_writer.finish()?;
     Ok(decoded)
@@ -78,9 +80,4 @@ fn flush(
     events.clear();
     requests.clear();
     Ok(())
-}
-
-fn create(folder: &Path, name: &str) -> anyhow::Result<File> {
-    let path = folder.join(name);
-    File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))
 }

@@ -3,7 +3,7 @@
 use iotrace_capture::{Capture, Finished, device_facts, host_facts};
 use iotrace_dataset::{
     CaptureDocument, FactorDocument, MANIFEST_SCHEMA, Manifest, PlanDocument, RUN_SCHEMA,
-    RowsDocument, RunDocument, RunEntry, facts_to_json, ledger_to_documents,
+    RowsDocument, RunDocument, RunEntry, ledger_to_documents,
 };
 use iotrace_model::{Configuration, DeviceFacts, Facts, Ledger, Nanos};
 
@@ -36,7 +36,7 @@ pub(super) fn run(parts: &Parts<'_>) -> RunDocument {
         configuration: parts.configuration.settings.clone(),
         repetition: step.repetition,
         warmup: step.warmup,
-        order: parts.order as u64,
+        order: u32::try_from(parts.order).unwrap_or(u32::MAX),
         clock: "CLOCK_MONOTONIC".to_owned(),
         clock_origin_ns: capture.started.0,
         started_realtime_ns: parts.started_realtime.0,
@@ -51,14 +51,15 @@ pub(super) fn run(parts: &Parts<'_>) -> RunDocument {
         max_rss_bytes: finished.max_rss_bytes,
         settle_ms: u64::try_from(plan.settle.as_millis()).unwrap_or(u64::MAX),
         devices: parts.devices.iter().map(Into::into).collect(),
-        host: facts_to_json(&host_facts(plan.identifiers)),
-        counters: facts_to_json(parts.counters),
+        host: host_facts(plan.identifiers).into(),
+        counters: parts.counters.into(),
         capture: CaptureDocument {
             source: "perf".to_owned(),
             trace_events: capture.trace_events.clone(),
+            records_read: decoded.records_read,
             events: capture.events,
             bytes: capture.bytes,
-            ring_pages_exp: plan.ring_pages_exp,
+            ring_bytes: iotrace_capture::page_size() << plan.ring_pages_exp,
             cpu_ns: capture.cpu_time.0,
             in_memory: plan.memory_limit.is_some(),
         },
@@ -87,7 +88,7 @@ pub(super) fn manifest(
     Manifest {
         schema: MANIFEST_SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        created_realtime_ns: created.0,
+        created: timestamp(created),
         simulated: false,
         plan: PlanDocument {
             command: command(plan),
@@ -102,14 +103,21 @@ pub(super) fn manifest(
             repeat: plan.repeat,
             warmup: plan.warmup,
             settle_ms: u64::try_from(plan.settle.as_millis()).unwrap_or(u64::MAX),
+            order: runs.iter().map(|run| run.folder.clone()).collect(),
         },
         runs,
-        host: facts_to_json(&host_facts(plan.identifiers)),
+        host: host_facts(plan.identifiers).into(),
         devices: devices.map(|facts| (&facts).into()).collect(),
         ledger: ledger_to_documents(ledger),
         incomplete,
         checksums: std::collections::BTreeMap::new(),
     }
+}
+
+/// A wall-clock time as RFC 3339 writes it, in UTC and whole seconds.
+fn timestamp(time: Nanos) -> String {
+    let seconds = jiff::Timestamp::from_second(time.0 / 1_000_000_000);
+    seconds.map_or_else(|_| String::new(), |time| time.to_string())
 }
 
 /// The workload's words.

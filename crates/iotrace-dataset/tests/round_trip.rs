@@ -1,0 +1,387 @@
+//! Write then read gives the same rows, and the files have the encodings that were asked for.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop where it fails")]
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use iotrace_dataset::{Error, EventWriter, RequestWriter, Written, read_events, read_requests};
+use iotrace_model::{
+    Action, Bio, Comm, Cpu, DeviceId, Event, Flags, Nanos, Op, Protocol, Remap, Request, Sector,
+    Stamp, Status,
+};
+use parquet::basic::{Compression, Encoding};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn events_read_back_as_they_were_written(events in vec(event(), 0..200), cut in 0_usize..200) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.parquet");
+        let mut writer = EventWriter::create(&path, &[]).unwrap();
+        let (first, rest) = events.split_at(cut.min(events.len()));
+        writer.write(first).unwrap();
+        writer.write(rest).unwrap();
+        prop_assert_eq!(writer.finish().unwrap(), written(&path, events.len()));
+        prop_assert_eq!(all_events(&path), events);
+    }
+
+    #[test]
+    fn requests_read_back_as_they_were_written(
+        requests in vec(request(), 0..200),
+        cut in 0_usize..200,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("requests.parquet");
+        let mut writer = RequestWriter::create(&path, &[]).unwrap();
+        let (first, rest) = requests.split_at(cut.min(requests.len()));
+        writer.write(first).unwrap();
+        writer.write(rest).unwrap();
+        prop_assert_eq!(writer.finish().unwrap(), written(&path, requests.len()));
+        prop_assert_eq!(all_requests(&path), requests);
+    }
+}
+
+#[test]
+fn many_rows_come_back_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let events: Vec<_> = (0_i64..100_000)
+        .map(|n| Event {
+            time: Nanos(n * 1000),
+            sequence: n.unsigned_abs(),
+            sector: Some(Sector(n.unsigned_abs() * 8)),
+            ..plain_event()
+        })
+        .collect();
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    for chunk in events.chunks(1777) {
+        writer.write(chunk).unwrap();
+    }
+    let done = writer.finish().unwrap();
+    assert_eq!(done, written(&path, events.len()));
+    assert!(done.bytes < 2 * done.rows, "{done:?}: times must be stored as differences");
+    assert_eq!(all_events(&path), events);
+}
+
+#[test]
+fn columns_are_encoded_and_described_as_promised() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("requests.parquet");
+    let metadata = [("iotrace.clock".to_owned(), "CLOCK_MONOTONIC".to_owned())];
+    let mut writer = RequestWriter::create(&path, &metadata).unwrap();
+    let bio = Bio { queue: Nanos(5), sector: Sector(8), length_bytes: 4096 };
+    writer.write(&[Request { merged_bios: vec![bio, bio], ..plain_request() }]).unwrap();
+    writer.finish().unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let file = reader.metadata();
+    let pairs: Vec<_> = file
+        .file_metadata()
+        .key_value_metadata()
+        .unwrap()
+        .iter()
+        .filter(|pair| pair.key.starts_with("iotrace."))
+        .map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap()))
+        .collect();
+    let expected = [("iotrace.schema", "iotrace/requests/1"), ("iotrace.clock", "CLOCK_MONOTONIC")];
+    assert_eq!(pairs, expected);
+    for column in file.row_group(0).columns() {
+        let name = column.column_path().string();
+        let delta = ["request", "sector", "parent", "seek_sectors", "bio_sector.list.item"];
+        let delta = delta.contains(&name.as_str()) || name.contains("_ns");
+        let encodings: Vec<_> = column.encodings().collect();
+        assert_eq!(encodings.contains(&Encoding::DELTA_BINARY_PACKED), delta, "{name}");
+        assert_eq!(encodings.contains(&Encoding::RLE_DICTIONARY), !delta, "{name}");
+        assert!(matches!(column.compression(), Compression::ZSTD(_)), "{name}");
+        assert!(column.statistics().is_some(), "{name}");
+        assert!(column.column_index_offset().is_none(), "{name}");
+    }
+}
+
+#[test]
+fn the_other_table_is_refused_by_its_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("requests.parquet");
+    EventWriter::create(&path, &[]).unwrap().finish().unwrap();
+    let error = read_requests(&path).err().unwrap();
+    let Error::Version { path: named, found, expected } = error else { panic!("{error:?}") };
+    assert_eq!((named, found.as_str(), expected), (path, "iotrace/events/1", "iotrace/requests/1"));
+}
+
+#[test]
+fn a_file_that_is_no_table_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    std::fs::write(&path, "PAR1 and no more").unwrap();
+    let error = read_events(&path).err().unwrap();
+    assert!(matches!(&error, Error::Table { path: named, .. } if *named == path), "{error:?}");
+}
+
+#[test]
+fn a_cpu_beyond_the_column_is_an_error_and_not_another_cpu() {
+    let mut writer = EventWriter::new(Vec::new(), &[]).unwrap();
+    let error = writer.write(&[Event { cpu: Cpu(65_536), ..plain_event() }]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "events.parquet: CPU 65536 cannot be stored, the largest number is 65535"
+    );
+    let mut writer = RequestWriter::new(Vec::new(), &[]).unwrap();
+    let complete = Some(Stamp { time: Nanos(0), cpu: Cpu(70_000) });
+    let error = writer.write(&[Request { complete, ..plain_request() }]).unwrap_err();
+    assert!(matches!(error, Error::CpuOutOfRange { cpu: 70_000, .. }), "{error:?}");
+}
+
+#[test]
+fn a_full_disk_is_told_apart() {
+    let mut writer = EventWriter::new(FullDisk { left: 100 }, &[]).unwrap();
+    let result = writer.write(&[plain_event()]).and_then(|()| writer.finish().map(drop));
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::StorageFull { .. }), "{error:?}");
+}
+
+#[test]
+fn a_table_is_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    std::fs::write(&path, "precious").unwrap();
+    let error = EventWriter::create(&path, &[]).err().unwrap();
+    assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+/// Takes some bytes, then is full.
+struct FullDisk {
+    left: usize,
+}
+
+impl Write for FullDisk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.left);
+        self.left -= taken;
+        if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[track_caller]
+fn written(path: &Path, rows: usize) -> Written {
+    let bytes = std::fs::metadata(path).unwrap().len();
+    Written { rows: u64::try_from(rows).unwrap(), bytes }
+}
+
+#[track_caller]
+fn all_events(path: &Path) -> Vec<Event> {
+    read_events(path).unwrap().flat_map(Result::unwrap).collect()
+}
+
+#[track_caller]
+fn all_requests(path: &Path) -> Vec<Request> {
+    read_requests(path).unwrap().flat_map(Result::unwrap).collect()
+}
+
+fn plain_event() -> Event {
+    Event {
+        time: Nanos(0),
+        cpu: Cpu(1),
+        sequence: 0,
+        device: Some(DeviceId { major: 8, minor: 0 }),
+        action: Action::Issue,
+        op: Op::Read,
+        flags: Flags::SYNC,
+        sector: Some(Sector(0)),
+        length_bytes: 4096,
+        pid: 7,
+        comm: Comm::new(b"fio"),
+        error: None,
+        remap: None,
+        cgroup: None,
+        io_priority: None,
+        tag: None,
+        protocol: None,
+    }
+}
+
+fn plain_request() -> Request {
+    Request {
+        request: 0,
+        device: DeviceId { major: 8, minor: 0 },
+        op: Op::Read,
+        flags: Flags::default(),
+        sector: Some(Sector(8)),
+        length_bytes: 4096,
+        pid: 7,
+        comm: Comm::new(b"fio"),
+        cgroup: Some(1),
+        io_priority: Some(0),
+        queue: Some(Stamp { time: Nanos(5), cpu: Cpu(0) }),
+        get: Some(Stamp { time: Nanos(6), cpu: Cpu(0) }),
+        insert: Some(Stamp { time: Nanos(7), cpu: Cpu(0) }),
+        issue: Some(Stamp { time: Nanos(8), cpu: Cpu(0) }),
+        complete: Some(Stamp { time: Nanos(9), cpu: Cpu(0) }),
+        bios: 2,
+        front_merges: 0,
+        back_merges: 1,
+        requeues: 0,
+        splits: 0,
+        parent: Some(3),
+        in_flight_at_issue: Some(0),
+        queued_at_queue: Some(0),
+        overtook: Some(0),
+        overtaken: Some(0),
+        seek_sectors: Some(-8),
+        tag: Some(1),
+        protocol: Some(Protocol::AtaNcq),
+        error: Some(0),
+        status: Status::Complete,
+        merged_bios: Vec::new(),
+    }
+}
+
+fn device() -> impl Strategy<Value = DeviceId> {
+    (0_u32..1 << 12, 0_u32..1 << 20).prop_map(|(major, minor)| DeviceId { major, minor })
+}
+
+fn comm() -> impl Strategy<Value = Comm> {
+    prop_oneof![Just(Comm::default()), "[ -~]{1,15}".prop_map(|name| Comm::new(name.as_bytes()))]
+}
+
+fn flags() -> impl Strategy<Value = Flags> {
+    (0_u8..64).prop_map(Flags)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    select(Op::ALL.to_vec())
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![select(Action::NAMED.to_vec()), any::<u16>().prop_map(Action::Unknown)]
+}
+
+fn protocol() -> impl Strategy<Value = Protocol> {
+    let named = [
+        Protocol::AtaNcq,
+        Protocol::AtaNcqNoData,
+        Protocol::AtaDma,
+        Protocol::AtaPio,
+        Protocol::AtaNoData,
+        Protocol::Atapi,
+    ];
+    prop_oneof![select(named.to_vec()), any::<u16>().prop_map(Protocol::Unknown)]
+}
+
+fn cpu() -> impl Strategy<Value = Cpu> {
+    any::<u16>().prop_map(|cpu| Cpu(u32::from(cpu)))
+}
+
+fn stamp() -> impl Strategy<Value = Option<Stamp>> {
+    of((any::<i64>(), cpu()).prop_map(|(time, cpu)| Stamp { time: Nanos(time), cpu }))
+}
+
+fn bios() -> impl Strategy<Value = Vec<Bio>> {
+    let bio = (any::<i64>(), any::<u64>(), any::<u64>()).prop_map(|(queue, sector, length)| Bio {
+        queue: Nanos(queue),
+        sector: Sector(sector),
+        length_bytes: length,
+    });
+    prop_oneof![Just(Vec::new()), vec(bio, 2..5)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let identity = (any::<i64>(), cpu(), any::<u64>(), of(device()), action(), op(), flags());
+    let place = (of(any::<u64>()), any::<u64>(), any::<u32>(), comm(), of(any::<i32>()));
+    let rest = (
+        of((device(), any::<u64>())),
+        of(any::<u64>()),
+        of(any::<u16>()),
+        of(any::<u16>()),
+        of(protocol()),
+    );
+    (identity, place, rest).prop_map(|(identity, place, rest)| {
+        let (time, cpu, sequence, device, action, op, flags) = identity;
+        let (sector, length_bytes, pid, comm, error) = place;
+        let (remap, cgroup, io_priority, tag, protocol) = rest;
+        Event {
+            time: Nanos(time),
+            cpu,
+            sequence,
+            device,
+            action,
+            op,
+            flags,
+            sector: sector.map(Sector),
+            length_bytes,
+            pid,
+            comm,
+            error,
+            remap: remap.map(|(device, sector)| Remap { device, sector: Sector(sector) }),
+            cgroup,
+            io_priority,
+            tag,
+            protocol,
+        }
+    })
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let identity = (any::<u64>(), device(), op(), flags(), of(any::<u64>()), any::<u64>());
+    let owner = (any::<u32>(), comm(), of(any::<u64>()), of(any::<u16>()));
+    let times = (stamp(), stamp(), stamp(), stamp(), stamp());
+    let shape = (any::<[u32; 5]>(), of(any::<u64>()), vec(of(any::<u32>()), 4));
+    let rest = (
+        of(any::<i64>()),
+        of(any::<u16>()),
+        of(protocol()),
+        of(any::<i32>()),
+        select(Status::ALL.to_vec()),
+        bios(),
+    );
+    (identity, owner, times, shape, rest).prop_map(|(identity, owner, times, shape, rest)| {
+        let (request, device, op, flags, sector, length_bytes) = identity;
+        let (pid, comm, cgroup, io_priority) = owner;
+        let (queue, get, insert, issue, complete) = times;
+        let ([bios, front_merges, back_merges, requeues, splits], parent, context) = shape;
+        let (seek_sectors, tag, protocol, error, status, merged_bios) = rest;
+        Request {
+            request,
+            device,
+            op,
+            flags,
+            sector: sector.map(Sector),
+            length_bytes,
+            pid,
+            comm,
+            cgroup,
+            io_priority,
+            queue,
+            get,
+            insert,
+            issue,
+            complete,
+            bios,
+            front_merges,
+            back_merges,
+            requeues,
+            splits,
+            parent,
+            in_flight_at_issue: context[0],
+            queued_at_queue: context[1],
+            overtook: context[2],
+            overtaken: context[3],
+            seek_sectors,
+            tag,
+            protocol,
+            error,
+            status,
+            merged_bios,
+        }
+    })
+}

@@ -1,0 +1,119 @@
+//! What is known of each device beside the records themselves.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+
+use iotrace_model::{DeviceId, Op, Sector};
+
+use crate::chains::{PlaceHasher, Slot};
+use crate::open::Open;
+
+/// Writes whose empty completion may be awaited at once on a device.
+const MOST_STAGED: usize = 256;
+
+/// One device.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) id: DeviceId,
+    /// Open records of it.
+    pub(super) open: u32,
+    /// Of these, those in doubt after a loss: while there are any, counts are not known.
+    pub(super) tainted: u32,
+    /// Records that the driver has, in the order of their last issue.
+    pub(super) in_flight: Vec<Slot>,
+    /// Empty flush bios that wait for their completion, oldest first.
+    pub(super) flushes: Vec<Slot>,
+    /// Requests without a place that wait for the driver, oldest first.
+    pub(super) aside: Vec<Slot>,
+    /// Writes done but for their empty completion: operation, start, end.
+    pub(super) staged: VecDeque<(Op, Sector, Sector)>,
+    /// Sector after the last request that was issued.
+    pub(super) last_end: Option<Sector>,
+}
+
+impl Device {
+    /// Counts a record that is gone.
+    pub(super) fn count_out(&mut self, open: &Open) {
+        self.open = self.open.saturating_sub(1);
+        self.tainted = self.tainted.saturating_sub(u32::from(open.tainted));
+    }
+
+    /// Removes a record from the lists that it can be in; linear in their lengths.
+    pub(super) fn unlist(&mut self, slot: Slot, open: &Open) {
+        if open.is_issued() {
+            self.in_flight.retain(|other| *other != slot);
+        }
+        if open.request.sector.is_none() {
+            self.flushes.retain(|other| *other != slot);
+            self.aside.retain(|other| *other != slot);
+        }
+    }
+
+    /// Remembers a write whose empty completion is still to come.
+    pub(super) fn stage(&mut self, op: Op, start: Sector, end: Sector) {
+        if self.staged.len() == MOST_STAGED {
+            self.staged.pop_front();
+        }
+        self.staged.push_back((op, start, end));
+    }
+
+    /// Takes the write that an empty completion belongs to. Kernels differ in whether it names the
+    /// start or the end.
+    pub(super) fn unstage(&mut self, op: Op, sector: Sector) -> bool {
+        let place = self.staged.iter().position(|(staged_op, start, end)| {
+            *staged_op == op && (*start == sector || *end == sector)
+        });
+        place.is_some_and(|place| self.staged.remove(place).is_some())
+    }
+
+    /// Requests in flight.
+    pub(super) fn depth(&self) -> u32 {
+        u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// All devices, in the order in which they came to be known.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    indices: HashMap<DeviceId, usize, BuildHasherDefault<PlaceHasher>>,
+    list: Vec<Device>,
+}
+
+impl Devices {
+    /// The index of a device, which is made known if it was not.
+    pub(super) fn index(&mut self, id: DeviceId) -> usize {
+        let list = &mut self.list;
+        *self.indices.entry(id).or_insert_with(|| {
+            list.push(Device {
+                id,
+                open: 0,
+                tainted: 0,
+                in_flight: Vec::new(),
+                flushes: Vec::new(),
+                aside: Vec::new(),
+                staged: VecDeque::new(),
+                last_end: None,
+            });
+            list.len() - 1
+        })
+    }
+
+    /// A device by an index that `index` gave.
+    pub(super) fn get(&self, index: usize) -> &Device {
+        self.list.get(index).expect("indices come from `index`, and no device is ever removed")
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut Device {
+        self.list.get_mut(index).expect("indices come from `index`, and no device is ever removed")
+    }
+
+    /// Removes slots from every list.
+    pub(super) fn drop_where(&mut self, leaves: impl Fn(Slot) -> bool) {
+        for device in &mut self.list {
+            device.in_flight.retain(|slot| !leaves(*slot));
+            device.flushes.retain(|slot| !leaves(*slot));
+            device.aside.retain(|slot| !leaves(*slot));
+        }
+    }
+}
