@@ -3,7 +3,8 @@
 use iotrace_model::{Nanos, Op, Status};
 
 use crate::support::{
-    Loop, check_exit, complete, fio_total, fresh, has, iotrace, privileged, requests, run,
+    Loop, check_exit, complete, fio_total, fresh, has, iotrace, privileged, record_whole, requests,
+    run,
 };
 
 #[test]
@@ -22,13 +23,9 @@ fn check(scheduler: &str) {
         return;
     }
     let device = Loop::new(scheduler);
-    let (_folder, dataset) = fresh();
-    let output = run(iotrace()
-        .args(["record", "--quiet", "--device", &device.path, "-o"])
-        .arg(&dataset)
-        .arg("--")
-        .args(device.fio(2)));
-    check_exit(&output, 0);
+    let Some((_folder, dataset)) = record_whole(&["--device", &device.path], &device.fio(2)) else {
+        return;
+    };
     let folder = dataset.join("runs/rep=0");
     let rows = requests(&folder);
     assert_eq!(complete(&rows, Op::Read), fio_total(&folder.join("workload.stdout"), "read"));

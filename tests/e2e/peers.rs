@@ -1,8 +1,8 @@
 //! perf reads our capture, and counts what we count.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::support::{Loop, check_exit, fresh, has, iotrace, privileged, run};
+use crate::support::{Loop, check_exit, has, privileged, record_whole, run};
 
 /// Lines of `perf script` that name a tracepoint.
 fn count(script: &str, event: &str) -> usize {
@@ -22,27 +22,20 @@ fn perf_prints_the_raw_capture_and_records_the_same_number_of_requests() {
     .unwrap();
     let (major, minor) = number.trim().split_once(':').unwrap();
     let kernel = (major.parse::<u32>().unwrap() << 20) | minor.parse::<u32>().unwrap();
-    let (folder, dataset) = fresh();
+    let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("perf.data");
     let filter = format!("dev == {kernel}");
-    let mut perf = Command::new("perf")
-        .args(["record", "--quiet", "-a", "-k", "mono", "-m", "16M"])
-        .args(["-e", "block:block_rq_issue", "--filter", &filter])
-        .args(["-e", "block:block_rq_complete", "--filter", &filter])
-        .arg("-o")
-        .arg(&data)
-        .args(["--", "sleep", "5"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let output = run(iotrace()
-        .args(["record", "--quiet", "--keep-raw", "--device", &device.path, "-o"])
-        .arg(&dataset)
-        .args(["--", "sh", "-c"])
-        .arg(format!("sleep 2; {}", device.fio(1).join(" "))));
-    check_exit(&output, 0);
-    perf.wait().unwrap();
+    // perf records inside our run: the workload is perf, its command the job.
+    let mut job: Vec<String> = ["perf", "record", "--quiet", "-a", "-k", "mono", "-m", "16M"]
+        .into_iter()
+        .chain(["-e", "block:block_rq_issue", "--filter", &filter])
+        .chain(["-e", "block:block_rq_complete", "--filter", &filter])
+        .chain(["-o", data.to_str().unwrap(), "--"])
+        .map(str::to_owned)
+        .collect();
+    job.extend(device.fio(1));
+    let arguments = ["--keep-raw", "--device", &device.path];
+    let Some((_folder, dataset)) = record_whole(&arguments, &job) else { return };
     let script = |path: &std::path::Path| {
         let output = run(Command::new("perf").arg("script").arg("-i").arg(path));
         check_exit(&output, 0);

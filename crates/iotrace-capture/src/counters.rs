@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use iotrace_model::Facts;
+use iotrace_model::{DeviceId, Facts};
 
 use crate::{Target, sys};
 
@@ -35,6 +35,7 @@ const CPU: [&str; 8] =
 /// The counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
+    /// By kernel name; the disks that were asked for, and their partitions that were.
     disks: BTreeMap<String, Vec<i64>>,
     cpu: Vec<i64>,
     context_switches: i64,
@@ -50,17 +51,8 @@ impl Counters {
             let mut lines = stat.lines().map(str::split_whitespace);
             lines.find_map(|mut words| (words.next() == Some(name)).then(|| numbers(words)))
         };
-        let diskstats = read("/proc/diskstats");
-        let disks = diskstats.lines().filter_map(|line| {
-            let mut words = line.split_whitespace().skip(2);
-            let name = words.next()?;
-            targets
-                .iter()
-                .any(|target| target.name == name)
-                .then(|| (name.to_owned(), numbers(words)))
-        });
         Self {
-            disks: disks.collect(),
+            disks: disks(&read("/proc/diskstats"), targets),
             cpu: line("cpu").unwrap_or_default(),
             context_switches: line("ctxt").and_then(|words| words.first().copied()).unwrap_or(0),
             interrupts: per_cpu(&read("/proc/interrupts")),
@@ -72,19 +64,13 @@ impl Counters {
     pub fn since(&self, before: &Counters) -> Facts {
         let mut facts = Facts::default();
         for (name, now) in &self.disks {
-            let then = before.disks.get(name);
-            let mut disk = Facts::default();
-            for ((place, value), label) in now.iter().enumerate().zip(DISK) {
-                let start = then.and_then(|then| then.get(place)).copied().unwrap_or(0);
-                // The number in flight is a level, the others only grow.
-                disk.set(label, Some(if label == "in_flight" { *value } else { value - start }));
-            }
-            facts.set(&format!("diskstats_{name}"), Some(disk));
+            let then = before.disks.get(name).map_or(&[][..], Vec::as_slice);
+            facts.set(&format!("diskstats_{name}"), Some(disk_since(now, then)));
         }
-        let milliseconds = 1000 / sys::clock_ticks().max(1);
+        let ticks = sys::clock_ticks().max(1);
         let mut cpu = Facts::default();
         for ((now, then), label) in self.cpu.iter().zip(&before.cpu).zip(CPU) {
-            cpu.set(label, Some((now - then) * milliseconds));
+            cpu.set(label, Some((now - then).saturating_mul(1000) / ticks));
         }
         facts.set("cpu", Some(cpu));
         facts.set("context_switches", Some(self.context_switches - before.context_switches));
@@ -92,6 +78,37 @@ impl Counters {
         facts.set("softirqs", Some(moved(&self.softirqs, &before.softirqs)));
         facts
     }
+}
+
+/// The lines of `/proc/diskstats` that are about a target. Its disk is told by the number: a name
+/// may be written in another way there than in sysfs.
+fn disks(diskstats: &str, targets: &[Target]) -> BTreeMap<String, Vec<i64>> {
+    let lines = diskstats.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let device = DeviceId::parse(&format!("{}:{}", words.next()?, words.next()?))?;
+        let name = words.next()?;
+        let is_meant =
+            |target: &Target| target.device == device || target.partition.as_deref() == Some(name);
+        targets.iter().any(is_meant).then(|| (name.to_owned(), numbers(words)))
+    });
+    lines.collect()
+}
+
+/// How far the fields of one disk moved.
+fn disk_since(now: &[i64], then: &[i64]) -> Facts {
+    let mut disk = Facts::default();
+    for ((place, value), label) in now.iter().enumerate().zip(DISK) {
+        let difference = value - then.get(place).copied().unwrap_or(0);
+        let moved = match label {
+            // A level; the others only grow.
+            "in_flight" => *value,
+            // The kernel keeps the low 32 bits of these: they start anew after 49 days of I/O.
+            label if label.ends_with("_ms") => difference.rem_euclid(1 << 32),
+            _ => difference,
+        };
+        disk.set(label, Some(moved));
+    }
+    disk
 }
 
 fn moved(now: &BTreeMap<String, i64>, then: &BTreeMap<String, i64>) -> Facts {
@@ -129,7 +146,53 @@ fn read(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use iotrace_model::Fact;
+
     use super::*;
+
+    const DISKSTATS: &str = "\
+   8       0 sda 100 1 800 40 50 2 400 30 3 60 70 0 0 0 0 5 6
+   8       1 sda1 10 0 80 4 5 0 40 3 0 6 7 0 0 0 0 0 0
+   8      16 sdb 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9
+";
+
+    #[test]
+    fn disks_and_partitions_are_found_by_what_was_asked_for() {
+        let device = DeviceId { major: 8, minor: 0 };
+        let disk = Target { device, name: "sda".to_owned(), ..Target::default() };
+        check_disks(std::slice::from_ref(&disk), &["sda"]);
+        check_disks(&[Target { partition: Some("sda1".to_owned()), ..disk }], &["sda", "sda1"]);
+        check_disks(&[], &[]);
+    }
+
+    #[track_caller]
+    fn check_disks(targets: &[Target], expected: &[&str]) {
+        assert_eq!(disks(DISKSTATS, targets).keys().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn counters_that_start_anew_are_followed_and_levels_are_kept() {
+        let before = [7, 0, 0, (1 << 32) - 10, 0, 0, 0, 0, 5];
+        let now = [9, 0, 0, 15, 0, 0, 0, 0, 2];
+        let facts = disk_since(&now, &before);
+        assert_eq!(facts.get("reads"), Some(&Fact::Number(2)));
+        assert_eq!(facts.get("read_ms"), Some(&Fact::Number(25)));
+        assert_eq!(facts.get("in_flight"), Some(&Fact::Number(2)));
+        assert_eq!(facts.get("busy_ms"), None);
+    }
+
+    #[test]
+    fn only_interrupts_that_came_are_told() {
+        let count = |count| BTreeMap::from([("9 acpi".to_owned(), count), ("ERR".to_owned(), 3)]);
+        let before = Counters { interrupts: count(12), cpu: vec![100, 0], ..Counters::default() };
+        let after = Counters { interrupts: count(14), cpu: vec![150, 0], ..Counters::default() };
+        let facts = after.since(&before);
+        let expected = Facts(vec![("9 acpi".to_owned(), Fact::Number(2))]);
+        assert_eq!(facts.get("interrupts"), Some(&Fact::Table(expected)));
+        let Some(Fact::Table(cpu)) = facts.get("cpu") else { unreachable!("a table is set") };
+        let milliseconds = 50 * 1000 / sys::clock_ticks();
+        assert_eq!(cpu.get("user_ms"), Some(&Fact::Number(milliseconds)));
+    }
 
     #[test]
     fn interrupts_are_summed_over_cpus() {

@@ -51,8 +51,10 @@ pub fn find_device(text: &str) -> Result<Target, Error> {
     if let Some(device) = DeviceId::parse(text) {
         return sysfs.target(device, text);
     }
-    let path = if text.contains('/') { PathBuf::from(text) } else { Path::new("/dev").join(text) };
-    let metadata = fs::metadata(&path)
+    // A bare word is a name in /dev; only to explain a refusal it is looked for here, too.
+    let node = if text.contains('/') { PathBuf::from(text) } else { Path::new("/dev").join(text) };
+    let metadata = fs::metadata(&node)
+        .or_else(|error| fs::metadata(text).ok().ok_or(error))
         .map_err(|source| Error::NoSuchDevice { name: text.to_owned(), source })?;
     if !metadata.file_type().is_block_device() {
         let home = sysfs
@@ -131,14 +133,19 @@ fn members(path: &Path, depth: u32) -> Vec<DeviceId> {
     found
 }
 
-/// `…/ata3/host2/target2:0:0/2:0:0:0/block/sda`: port 3, and the target's id on it.
+/// `…/ata3/host2/target2:0:1/2:0:1:0/block/sda`: port 3, device 1.
+///
+/// Tracepoints give the device as link plus number on the link. libata makes the one the SCSI
+/// channel (behind a port multiplier) and the other the SCSI target (two drives on one cable).
 fn ata_port(path: &Path) -> Option<AtaPort> {
     let words = || path.components().filter_map(|part| part.as_os_str().to_str());
     let port = words().find_map(|word| word.strip_prefix("ata")?.parse().ok())?;
-    let device = words()
-        .find_map(|word| word.strip_prefix("target")?.split(':').nth(2)?.parse().ok())
-        .unwrap_or(0);
-    Some(AtaPort { port, device })
+    let device = words().find_map(|word| {
+        let mut numbers = word.strip_prefix("target")?.split(':').skip(1);
+        let channel: u32 = numbers.next()?.parse().ok()?;
+        channel.checked_add(numbers.next()?.parse().ok()?)
+    });
+    Some(AtaPort { port, device: device.unwrap_or(0) })
 }
 
 fn name_of(path: &Path) -> String {
@@ -162,12 +169,38 @@ pub(crate) mod tests {
     use super::*;
 
     /// A made-up sysfs with one ATA disk `sda` (8:0) that has a partition `sda1` (8:1), a loop
-    /// device `loop0` (7:0), an unattached `loop1` (7:1) and `dm-0` (253:0) on the partition.
+    /// device `loop0` (7:0), an unattached `loop1` (7:1), `dm-0` (253:0) on the partition, an `NVMe`
+    /// drive `nvme0n1` (259:0) and a virtio disk `vda` (254:0).
     pub(crate) fn sysfs() -> (tempfile::TempDir, Sysfs) {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
         let disk = root.join("devices/pci/ata3/host2/target2:0:0/2:0:0:0/block/sda");
+        let nvme = root.join("devices/pci/nvme/nvme0");
+        let virtio = root.join("devices/pci/virtio1");
         for (path, attributes) in [
+            (
+                nvme.clone(),
+                vec![
+                    ("model", "FAST"),
+                    ("serial", "S1"),
+                    ("firmware_rev", "F2"),
+                    ("transport", "pcie"),
+                ],
+            ),
+            (nvme.join("nvme0n1"), vec![("dev", "259:0"), ("size", "64")]),
+            (nvme.join("nvme0n1/queue"), vec![("scheduler", "[none] kyber")]),
+            (nvme.join("nvme0n1/mq/0"), vec![]),
+            (nvme.join("nvme0n1/mq/1"), vec![]),
+            (virtio.clone(), vec![("vendor", "0x1af4")]),
+            (
+                virtio.join("block/vda"),
+                vec![
+                    ("dev", "254:0"),
+                    ("size", "16"),
+                    ("serial", "V3"),
+                    ("cache_type", "write back"),
+                ],
+            ),
             (disk.clone(), vec![("dev", "8:0"), ("size", "4096")]),
             (
                 disk.join("sda1"),
@@ -194,6 +227,10 @@ pub(crate) mod tests {
         link(root.join("devices/virtual/block/loop1"), "dev/block/7:1");
         link(root.join("devices/virtual/block/dm-0"), "dev/block/253:0");
         link(disk.join("sda1"), "devices/virtual/block/dm-0/slaves/sda1");
+        link(nvme.join("nvme0n1"), "dev/block/259:0");
+        link(nvme.clone(), "devices/pci/nvme/nvme0/nvme0n1/device");
+        link(virtio.join("block/vda"), "dev/block/254:0");
+        link(virtio.clone(), "devices/pci/virtio1/block/vda/device");
         let device = disk.parent().unwrap().parent().unwrap();
         fs::write(device.join("queue_depth"), "32\n").unwrap();
         link(device.to_owned(), "devices/pci/ata3/host2/target2:0:0/2:0:0:0/block/sda/device");
@@ -219,7 +256,22 @@ pub(crate) mod tests {
     fn an_ata_disk_knows_its_port() {
         let (_folder, sysfs) = sysfs();
         assert_eq!(target(&sysfs, "8:0").ata_port, Some(AtaPort { port: 3, device: 0 }));
-        assert_eq!(target(&sysfs, "7:0").ata_port, None);
+        for other in ["7:0", "253:0", "254:0", "259:0"] {
+            assert_eq!(target(&sysfs, other).ata_port, None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_ata_device_is_its_link_and_its_number_there() {
+        check_port("ata3/host2/target2:0:0", 3, 0);
+        check_port("ata1/host0/target0:0:1", 1, 1);
+        check_port("ata7/host6/target6:2:0", 7, 2);
+        check_port("ata9/host8", 9, 0);
+    }
+
+    #[track_caller]
+    fn check_port(path: &str, port: u32, device: u32) {
+        assert_eq!(ata_port(Path::new(path)), Some(AtaPort { port, device }));
     }
 
     #[test]
@@ -239,6 +291,13 @@ pub(crate) mod tests {
     #[test]
     fn a_folder_is_no_device() {
         assert!(matches!(find_device("/proc/self"), Err(Error::NotABlockDevice { .. })));
+        assert!(matches!(find_device("src"), Err(Error::NotABlockDevice { .. })));
         assert!(matches!(find_device("no-such-disk"), Err(Error::NoSuchDevice { .. })));
+    }
+
+    #[test]
+    fn both_halves_of_a_device_number_are_split_off() {
+        let nvme = DeviceId { major: 259, minor: 1_048_575 };
+        assert_eq!(split(0xfff1_03ff), nvme);
     }
 }

@@ -210,6 +210,28 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The driver does not take the value.
+    #[error("the driver refuses {wanted} for {label}")]
+    Refused {
+        /// The setting.
+        label: String,
+        /// What was written.
+        wanted: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Two processes would each put back what it found.
+    #[error(
+        "{label} is changed by process {pid} already; \
+         wait until that has ended, or run `iotrace restore` if it has"
+    )]
+    Contested {
+        /// The setting.
+        label: String,
+        /// The process that changed it.
+        pid: u32,
+    },
     /// The driver took the value and did not use it.
     #[error("{label} reads {found} after {wanted} was written: the driver ignores it")]
     Ignored {
@@ -243,6 +265,15 @@ pub enum Error {
     Spawn {
         /// Its first word.
         command: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The command is to run as somebody else, which only root may decide.
+    #[error("cannot run the command as {user}; only root can choose its user")]
+    CannotBecome {
+        /// Login name.
+        user: String,
         /// What the kernel said.
         #[source]
         source: io::Error,

@@ -44,12 +44,13 @@ pub fn device_facts(target: &Target, identifiers: Identifiers) -> DeviceFacts {
     facts.set("vendor", read(&device, "vendor"));
     facts.set("firmware", read(&device, "rev").or_else(|| read(&device, "firmware_rev")));
     if identifiers == Identifiers::Keep {
-        facts.set("serial", read(&device, "serial"));
+        facts.set("serial", serial(path));
         facts.set("wwid", read(&device, "wwid").or_else(|| read(path, "wwid")));
         facts.set("backing_file", read(path, "loop/backing_file"));
     }
     facts.set("size_bytes", number::<i64>(path, "size").map(|sectors| sectors.saturating_mul(512)));
     facts.set("partition", target.partition.clone());
+    facts.set("transport", transport(target));
     facts.set("driver", link_name(&device.join("driver")));
     facts.set("controller", controller(path));
     facts.set("scheduler", scheduler(path));
@@ -61,7 +62,9 @@ pub fn device_facts(target: &Target, identifiers: Identifiers) -> DeviceFacts {
     facts.set("drive_cache_type", cache_type(path).and_then(|path| read(&path, "cache_type")));
     facts.set("loop_direct_io", value(path, "loop/dio"));
     facts.set("dm_name", read(path, "dm/name"));
+    facts.set("dm_kind", dm_kind(path));
     facts.set("md_level", read(path, "md/level"));
+    facts.set("members", members(target));
     facts.set("mounts", mounts(path));
     DeviceFacts {
         device: target.device,
@@ -91,8 +94,10 @@ pub fn host_facts(identifiers: Identifiers) -> Facts {
     facts.set("cpus", i64::try_from(cpus).ok());
     let governor = Path::new("/sys/devices/system/cpu/cpu0/cpufreq");
     facts.set("cpu_governor", read(governor, "scaling_governor"));
-    let flags = line_value(&cpuinfo, "flags", ':').unwrap_or_default();
-    facts.set("virtual_machine", Some(flags.split_whitespace().any(|flag| flag == "hypervisor")));
+    // Only x86 has this line, and only there a missing flag tells anything.
+    let flags = line_value(&cpuinfo, "flags", ':');
+    let is_guest = |flags: String| flags.split_whitespace().any(|flag| flag == "hypervisor");
+    facts.set("virtual_machine", flags.map(is_guest));
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = line_value(&memory, "MemTotal", ':')
         .and_then(|text| text.trim_end_matches("kB").trim().parse::<i64>().ok());
@@ -134,10 +139,57 @@ fn hardware_queues(path: &Path) -> Option<i64> {
     i64::try_from(queues).ok()
 }
 
-/// The folder of a SCSI disk's own settings.
+/// The folder with the drive's own `cache_type`: that of a SCSI disk, or a virtio disk itself.
 pub(crate) fn cache_type(path: &Path) -> Option<PathBuf> {
-    let disks = fs::read_dir(path.join("device/scsi_disk")).ok()?;
-    disks.flatten().map(|disk| disk.path()).find(|path| path.join("cache_type").exists())
+    let disks = fs::read_dir(path.join("device/scsi_disk")).into_iter().flatten().flatten();
+    let mut folders = disks.map(|disk| disk.path()).chain([path.to_owned()]);
+    folders.find(|path| path.join("cache_type").exists())
+}
+
+/// `NVMe` and virtio show a serial number; SCSI has it in the page 0x80 of its product data.
+fn serial(path: &Path) -> Option<String> {
+    let page = || {
+        let bytes = fs::read(path.join("device/vpd_pg80")).ok()?;
+        let text = String::from_utf8_lossy(bytes.get(4..)?);
+        let text = text.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace());
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    read(&path.join("device"), "serial").or_else(|| read(path, "serial")).or_else(page)
+}
+
+/// How the drive is attached, by the folders that lead to it in sysfs.
+fn transport(target: &Target) -> Option<String> {
+    const FOLDERS: [(&str, &str); 8] = [
+        ("usb", "usb"),
+        ("virtio", "virtio"),
+        ("end_device-", "sas"),
+        ("rport-", "fibre channel"),
+        ("session", "iscsi"),
+        ("mmc", "mmc"),
+        ("nvme", "nvme"),
+        ("virtual", "none"),
+    ];
+    if target.ata_port.is_some() {
+        return Some("ata".to_owned());
+    }
+    let words = || target.sys_path.iter().filter_map(|word| word.to_str());
+    let is_there = |(start, _): &&(&str, &str)| words().any(|word| word.starts_with(start));
+    let (_, name) = FOLDERS.iter().find(is_there)?;
+    // A drive of several controllers is shown below none of them, and then does not tell this.
+    let below = if *name == "nvme" { read(&target.sys_path, "device/transport") } else { None };
+    Some(below.map_or_else(|| (*name).to_owned(), |below| format!("{name} over {below}")))
+}
+
+/// What made a dm device, such as `LVM` or `CRYPT`: its uuid up to the first dash.
+fn dm_kind(path: &Path) -> Option<String> {
+    let uuid = read(path, "dm/uuid")?;
+    uuid.split_once('-').map(|(kind, _)| kind.to_owned())
+}
+
+fn members(target: &Target) -> Option<Fact> {
+    let members: Vec<_> =
+        target.members.iter().map(|member| Fact::Text(member.to_string())).collect();
+    (!members.is_empty()).then_some(Fact::List(members))
 }
 
 /// The PCI device that the drive hangs on.
@@ -212,6 +264,51 @@ mod tests {
         assert_eq!(facts.facts.get("size_bytes"), Some(&Fact::Number(4096 * 512)));
         assert_eq!(facts.facts.get("scheduler"), Some(&Fact::Text("none".to_owned())));
         assert_eq!(facts.facts.get("serial"), None);
+    }
+
+    #[test]
+    fn the_transport_is_told_by_the_path() {
+        let (_folder, sysfs) = sysfs();
+        check_text(&target(&sysfs, "8:0"), "transport", Some("ata"));
+        check_text(&target(&sysfs, "259:0"), "transport", Some("nvme over pcie"));
+        check_text(&target(&sysfs, "254:0"), "transport", Some("virtio"));
+        check_text(&target(&sysfs, "7:0"), "transport", Some("none"));
+        let usb = Target { sys_path: "/sys/devices/pci/usb2/host1".into(), ..Target::default() };
+        check_text(&usb, "transport", Some("usb"));
+    }
+
+    #[test]
+    fn every_kind_of_drive_tells_what_it_has() {
+        let (_folder, sysfs) = sysfs();
+        let nvme = target(&sysfs, "259:0");
+        check_text(&nvme, "model", Some("FAST"));
+        check_text(&nvme, "firmware", Some("F2"));
+        let facts = device_facts(&nvme, Identifiers::Omit);
+        assert_eq!(facts.facts.get("hardware_queues"), Some(&Fact::Number(2)));
+        assert_eq!((facts.queue_depth, facts.is_ata), (None, false));
+        check_text(&target(&sysfs, "254:0"), "drive_cache_type", Some("write back"));
+        let members = Fact::List(vec![Fact::Text("8:0".to_owned())]);
+        let stack = device_facts(&target(&sysfs, "253:0"), Identifiers::Omit);
+        assert_eq!(stack.facts.get("members"), Some(&members));
+    }
+
+    #[test]
+    fn serial_numbers_are_told_only_on_request() {
+        let (_folder, sysfs) = sysfs();
+        let disk = target(&sysfs, "8:0");
+        fs::write(disk.sys_path.join("device/vpd_pg80"), b"\0\x80\0\x08  ABC12 ").unwrap();
+        for (number, serial) in [("259:0", "S1"), ("254:0", "V3"), ("8:0", "ABC12")] {
+            let target = target(&sysfs, number);
+            check_text(&target, "serial", None);
+            let kept = device_facts(&target, Identifiers::Keep);
+            assert_eq!(kept.facts.get("serial"), Some(&Fact::Text(serial.to_owned())));
+        }
+    }
+
+    #[track_caller]
+    fn check_text(target: &Target, name: &str, expected: Option<&str>) {
+        let facts = device_facts(target, Identifiers::Omit);
+        assert_eq!(facts.facts.get(name), expected.map(Fact::from).as_ref());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use iotrace_model::{Ledger, Nanos};
+use iotrace_model::{Ledger, Loss, Nanos};
 
 use crate::{Error, Target, sys};
 
@@ -86,6 +86,9 @@ pub struct Capture {
     /// What was lost, by CPU. Times are relative to `started`. Losses that the kernel told are
     /// in the file as well, as `PERF_RECORD_LOST`.
     pub ledger: Ledger,
+    /// Gaps that no record of the file tells of, in the order of their starts, relative to
+    /// `started`: events that the kernel counted and never wrote. They are in the ledger too.
+    pub gaps: Vec<Loss>,
     /// Processor time of the thread that copied the rings.
     pub cpu_time: Nanos,
     /// `CLOCK_MONOTONIC` just before the first event was switched on.

@@ -1,27 +1,32 @@
 //! Settings of a device: changed with a journal, read back, and put back.
 //!
 //! Before a setting is written, a file in the journal's folder says what it was; the file goes
-//! away when the setting is back. A process that dies between leaves its files behind, and the
-//! next `record` or `restore` undoes them. Invariant: while a setting differs from what it was
-//! because of us, its file exists.
+//! away when the setting is seen to be back. A process that dies between leaves its files behind,
+//! and the next `record` or `restore` undoes them. Invariant: while a setting differs from what
+//! it was because of us, its file exists.
 
+mod entry;
 mod knobs;
+mod restored;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::{fmt, process};
+
+use iotrace_model::DeviceId;
 
 use crate::Error;
 
-pub use knobs::{ncq_change, queue_depth_change, scheduler_change, write_cache_change};
+use self::entry::{Entry, Found};
 
-/// First line of a journal file.
-const VERSION: &str = "iotrace journal 1";
+pub use knobs::{ncq_change, queue_depth_change, scheduler_change, write_cache_change};
+pub use restored::Restored;
 
 /// A setting that is to be given a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingChange {
+    /// The device that it belongs to.
+    pub device: DeviceId,
     /// The file in sysfs.
     pub path: PathBuf,
     /// What to call it: `queue_depth of sda`.
@@ -39,7 +44,7 @@ pub enum Wanted {
     Value(String),
     /// What it was before the first change.
     Original {
-        /// Used when it was 1 before already.
+        /// Written when it was 1 before already. The driver may make less of it, but not 1.
         instead_of_one: String,
     },
 }
@@ -62,61 +67,11 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// A setting that was put back, or not.
-#[derive(Debug)]
-pub struct Restored {
-    label: String,
-    value: String,
-    outcome: Outcome,
-}
-
-#[derive(Debug)]
-enum Outcome {
-    Done,
-    /// The machine was booted since: the kernel has its own value again.
-    Rebooted,
-    Failed(io::Error),
-}
-
-impl Restored {
-    /// Whether the setting is as it was.
-    pub fn is_done(&self) -> bool {
-        match self.outcome {
-            Outcome::Done | Outcome::Rebooted => true,
-            Outcome::Failed(_) => false,
-        }
-    }
-}
-
-impl fmt::Display for Restored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Restored { label, value, outcome } = self;
-        match outcome {
-            Outcome::Done => write!(f, "{label} is {value} again"),
-            Outcome::Rebooted => write!(f, "{label} was reset by a reboot; it was {value}"),
-            Outcome::Failed(error) => {
-                write!(f, "{label} could not be set back to {value}: {error}; set it by hand")
-            }
-        }
-    }
-}
-
 /// The changes of this process. Dropping it puts every setting back.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     entries: Vec<Entry>,
-}
-
-/// One journal file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    file: PathBuf,
-    path: PathBuf,
-    label: String,
-    original: String,
-    boot: String,
-    pid: u32,
 }
 
 impl Journal {
@@ -128,67 +83,78 @@ impl Journal {
     /// Gives a setting a value, unless it has it, and reads it back.
     ///
     /// # Errors
-    /// When the journal cannot be written, or the driver refuses or ignores the value; the
-    /// setting is then as it was.
+    /// When the journal cannot be written, when another process has changed the setting, or when
+    /// the driver refuses or ignores the value; the setting is then put back, and if that fails
+    /// it stays in the journal.
     pub fn apply(&mut self, change: &SettingChange) -> Result<Applied, Error> {
-        let now = read(change).map_err(|source| self.setting_error(change, source))?;
-        let known = self.entries.iter().find(|entry| entry.path == change.path);
-        let wanted = match &change.wanted {
-            Wanted::Value(value) => value.clone(),
-            Wanted::Original { instead_of_one } => {
-                let original = known.map_or(&now, |entry| &entry.original);
-                if original == "1" { instead_of_one.clone() } else { original.clone() }
-            }
-        };
-        if now == wanted {
+        let now = read(change).map_err(|source| failure(change, source))?;
+        let known = self.entries.iter().position(|entry| entry.path == change.path);
+        let original = known.and_then(|place| self.entries.get(place));
+        let target = Goal::new(change, original.map_or(&now, |entry| &entry.original));
+        if target.is_met_by(&now) {
             return Ok(Applied { value: now, changed: false });
         }
         if known.is_none() {
-            let entry = self.note(change, &now)?;
+            self.refuse_contested(change)?;
+            let entry = Entry::note(&self.folder, change, &now, &target.text)
+                .map_err(|source| Error::Journal { path: self.folder.clone(), source })?;
             self.entries.push(entry);
         }
-        let written = fs::write(&change.path, &wanted);
-        let after = read(change).map_err(|source| self.setting_error(change, source))?;
-        if after == wanted {
-            return Ok(Applied { value: after, changed: true });
-        }
-        self.undo();
-        Err(match written {
-            Err(source) => self.setting_error(change, source),
-            Ok(()) => Error::Ignored { label: change.label.clone(), wanted, found: after },
-        })
+        let written = write(&change.path, &target.text);
+        let after = read(change);
+        let error = match (written, after) {
+            (Ok(()) | Err(_), Ok(after)) if target.is_met_by(&after) => {
+                return Ok(Applied { value: after, changed: true });
+            }
+            (Err(source), _) => refusal(change, target.text, source),
+            (Ok(()), Err(source)) => failure(change, source),
+            (Ok(()), Ok(found)) => {
+                Error::Ignored { label: change.label.clone(), wanted: target.text, found }
+            }
+        };
+        self.undo_where(|entry| entry.path == change.path);
+        Err(error)
     }
 
-    /// Puts every setting back, the last one changed first.
+    /// Puts every setting back, the last one changed first. One that cannot be put back stays in
+    /// the journal, for the next try.
     pub fn undo(&mut self) -> Vec<Restored> {
-        self.entries.drain(..).rev().map(|entry| put_back(&entry)).collect()
+        self.undo_where(|_| true)
     }
 
-    #[expect(clippy::unused_self, reason = "keeps the callers short")]
-    fn setting_error(&self, change: &SettingChange, source: io::Error) -> Error {
-        Error::Setting { label: change.label.clone(), path: change.path.clone(), source }
+    fn undo_where(&mut self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Restored> {
+        let mut restored = Vec::new();
+        let mut kept = Vec::new();
+        for entry in self.entries.drain(..).rev() {
+            if is_meant(&entry) {
+                let result = entry.put_back();
+                if !result.is_done() {
+                    kept.push(entry);
+                }
+                restored.push(result);
+            } else {
+                kept.push(entry);
+            }
+        }
+        kept.reverse();
+        self.entries = kept;
+        restored
     }
 
-    /// Writes the journal file of a setting, and makes sure that it is on the disk.
-    fn note(&self, change: &SettingChange, original: &str) -> Result<Entry, Error> {
-        let file = self.folder.join(format!("{}-{}", process::id(), self.entries.len()));
-        let entry = Entry {
-            file: file.clone(),
-            path: change.path.clone(),
-            label: change.label.clone(),
-            original: original.to_owned(),
-            boot: boot(),
-            pid: process::id(),
-        };
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
-            let mut out = File::create(&file)?;
-            out.write_all(entry.text().as_bytes())?;
-            out.sync_all()?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|source| Error::Journal { path: file.clone(), source })?;
-        Ok(entry)
+    /// A setting that another process changed has lost its original value for us: that process,
+    /// or what undoes it, would put back its own in the middle of our run.
+    fn refuse_contested(&self, change: &SettingChange) -> Result<(), Error> {
+        let all = entry::read_all(&self.folder)
+            .map_err(|source| Error::Journal { path: self.folder.clone(), source })?;
+        for found in all {
+            match found {
+                Found::Entry(entry) if entry.path == change.path && entry.is_of_this_boot() => {
+                    return Err(Error::Contested { label: change.label.clone(), pid: entry.pid });
+                }
+                Found::Entry(_) | Found::Cut | Found::Strange(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -198,92 +164,84 @@ impl Drop for Journal {
     }
 }
 
-/// Undoes what dead processes left changed. A folder that is not there holds nothing.
+/// Undoes what dead processes left changed, the last change first. A folder that is not there
+/// holds nothing.
 ///
 /// # Errors
 /// When the journal cannot be read.
 pub fn restore(folder: &Path) -> Result<Vec<Restored>, Error> {
-    let journal = |source| Error::Journal { path: folder.to_owned(), source };
-    let files = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        files => files.map_err(journal)?,
-    };
-    let mut entries = Vec::new();
-    for file in files {
-        let path = file.map_err(journal)?.path();
-        let text = fs::read_to_string(&path).map_err(journal)?;
-        // A file that was cut while it was written stands for no change: it comes first.
-        entries.extend(Entry::parse(&path, &text).filter(|entry| !entry.is_alive()));
-    }
-    entries.sort_by(|a, b| b.file.cmp(&a.file));
-    Ok(entries.iter().map(put_back).collect())
+    let found = entry::read_all(folder)
+        .map_err(|source| Error::Journal { path: folder.to_owned(), source })?;
+    let restored = found.into_iter().rev().filter_map(|found| match found {
+        Found::Entry(entry) => (!entry.is_alive()).then(|| entry.put_back()),
+        Found::Cut => None,
+        Found::Strange(file) => Some(Restored::strange(&file)),
+    });
+    Ok(restored.collect())
 }
 
-fn put_back(entry: &Entry) -> Restored {
-    let outcome = if entry.boot == boot() {
-        match fs::write(&entry.path, &entry.original) {
-            Ok(()) => Outcome::Done,
-            Err(error) => Outcome::Failed(error),
+/// What is to be written, and what may be read afterwards.
+struct Goal {
+    text: String,
+    /// Every value but 1 will do, since the driver knows the most that the drive can.
+    any_but_one: bool,
+}
+
+impl Goal {
+    fn new(change: &SettingChange, original: &str) -> Self {
+        match &change.wanted {
+            Wanted::Value(value) => Self { text: value.clone(), any_but_one: false },
+            Wanted::Original { instead_of_one } if original == "1" => {
+                Self { text: instead_of_one.clone(), any_but_one: true }
+            }
+            Wanted::Original { .. } => Self { text: original.to_owned(), any_but_one: false },
         }
-    } else {
-        Outcome::Rebooted
-    };
-    let outcome = match outcome {
-        Outcome::Failed(error) => Outcome::Failed(error),
-        done => match fs::remove_file(&entry.file) {
-            Ok(()) => done,
-            Err(error) => Outcome::Failed(error),
-        },
-    };
-    Restored { label: entry.label.clone(), value: entry.original.clone(), outcome }
-}
-
-impl Entry {
-    fn text(&self) -> String {
-        let Entry { path, label, original, boot, pid, .. } = self;
-        let path = path.display();
-        format!("{VERSION}\n{path}\n{label}\n{original}\n{boot}\n{pid}\nend\n")
     }
 
-    /// `None` for a file that is no whole entry.
-    fn parse(file: &Path, text: &str) -> Option<Entry> {
-        let mut lines = text.lines();
-        (lines.next()? == VERSION).then_some(())?;
-        let entry = Entry {
-            file: file.to_owned(),
-            path: PathBuf::from(lines.next()?),
-            label: lines.next()?.to_owned(),
-            original: lines.next()?.to_owned(),
-            boot: lines.next()?.to_owned(),
-            pid: lines.next()?.parse().ok()?,
-        };
-        (lines.next()? == "end").then_some(entry)
-    }
-
-    /// Whether the process that made the change still runs and will put it back itself.
-    fn is_alive(&self) -> bool {
-        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
-        self.boot == boot() && self.pid != process::id() && name.trim() == "iotrace"
+    fn is_met_by(&self, value: &str) -> bool {
+        value == self.text || (self.any_but_one && value != "1")
     }
 }
 
-fn boot() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+fn refusal(change: &SettingChange, wanted: String, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            failure(change, source)
+        }
+        _ => Error::Refused { label: change.label.clone(), wanted, source },
+    }
 }
 
+fn failure(change: &SettingChange, source: io::Error) -> Error {
+    Error::Setting { label: change.label.clone(), path: change.path.clone(), source }
+}
+
+/// The value of a setting as the kernel shows it.
 fn read(change: &SettingChange) -> io::Result<String> {
     let text = fs::read_to_string(&change.path)?;
-    let chosen = || Some(text.split_once('[')?.1.split_once(']')?.0);
     Ok(match change.shape {
         Shape::Plain => text.trim(),
-        Shape::Bracketed => chosen().unwrap_or(text.trim()),
+        Shape::Bracketed => bracketed(&text).unwrap_or(text.trim()),
     }
     .to_owned())
 }
 
+/// Whether a setting that reads as `text` has a value, in either shape.
+fn is_shown(text: &str, value: &str) -> bool {
+    text.trim() == value || bracketed(text) == Some(value)
+}
+
+fn bracketed(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0)
+}
+
+/// Writes a setting at once, as sysfs wants it; a file that is not there is never made.
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    File::options().write(true).truncate(true).open(path)?.write_all(value.as_bytes())
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     struct Knob {
@@ -306,16 +264,38 @@ mod tests {
         }
 
         fn change(&self, wanted: Wanted) -> SettingChange {
-            SettingChange {
-                path: self.path(),
-                label: "queue_depth of sda".to_owned(),
-                wanted,
-                shape: Shape::Plain,
-            }
+            SettingChange { wanted, ..change(&self.path(), "1") }
         }
 
         fn value(&self) -> String {
             fs::read_to_string(self.path()).unwrap()
+        }
+
+        #[track_caller]
+        fn check(&self, value: &str, files: usize) {
+            assert_eq!(self.value(), value);
+            assert_eq!(fs::read_dir(self.journal()).unwrap().count(), files);
+        }
+
+        /// Leaves the journal as a process would that was killed.
+        fn die(&self, journal: Journal) {
+            for entry in &journal.entries {
+                let text = fs::read_to_string(&entry.file).unwrap();
+                let text = text.replace(&format!("pid {}\n", entry.pid), "pid 4294967295\n");
+                fs::write(&entry.file, text).unwrap();
+            }
+            std::mem::forget(journal);
+            self.check("1", 1);
+        }
+    }
+
+    pub(in crate::settings) fn change(path: &Path, wanted: &str) -> SettingChange {
+        SettingChange {
+            device: DeviceId { major: 8, minor: 0 },
+            path: path.to_owned(),
+            label: "queue_depth of sda".to_owned(),
+            wanted: Wanted::Value(wanted.to_owned()),
+            shape: Shape::Plain,
         }
     }
 
@@ -327,16 +307,19 @@ mod tests {
         Wanted::Original { instead_of_one: "31".to_owned() }
     }
 
+    fn shown(restored: &[Restored]) -> Vec<String> {
+        restored.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn a_dropped_journal_puts_the_setting_back() {
         let knob = Knob::new("32");
         let mut journal = Journal::new(&knob.journal());
         let applied = journal.apply(&knob.change(one())).unwrap();
         assert_eq!(applied, Applied { value: "1".to_owned(), changed: true });
-        assert_eq!(fs::read_dir(knob.journal()).unwrap().count(), 1);
+        knob.check("1", 1);
         drop(journal);
-        assert_eq!(knob.value(), "32");
-        assert_eq!(fs::read_dir(knob.journal()).unwrap().count(), 0);
+        knob.check("32", 0);
     }
 
     #[test]
@@ -345,7 +328,7 @@ mod tests {
         let mut journal = Journal::new(&knob.journal());
         journal.apply(&knob.change(one())).unwrap();
         journal.apply(&knob.change(original())).unwrap();
-        assert_eq!(knob.value(), "32");
+        knob.check("32", 1);
         assert!(!journal.apply(&knob.change(original())).unwrap().changed);
     }
 
@@ -355,54 +338,147 @@ mod tests {
         let mut journal = Journal::new(&knob.journal());
         assert_eq!(journal.apply(&knob.change(original())).unwrap().value, "31");
         journal.undo();
-        assert_eq!(knob.value(), "1");
+        knob.check("1", 0);
     }
 
     #[test]
-    fn a_dead_process_is_undone_and_a_reboot_is_told() {
+    fn a_drive_with_a_shorter_queue_is_on_as_well() {
+        let change = SettingChange { wanted: original(), ..change(Path::new(""), "") };
+        let goal = Goal::new(&change, "1");
+        assert!(goal.is_met_by("31") && goal.is_met_by("16") && !goal.is_met_by("1"));
+        let goal = Goal::new(&change, "32");
+        assert!(goal.is_met_by("32") && !goal.is_met_by("16"));
+    }
+
+    #[test]
+    fn a_dead_process_is_undone() {
         let knob = Knob::new("32");
         let mut journal = Journal::new(&knob.journal());
         journal.apply(&knob.change(one())).unwrap();
-        std::mem::forget(journal);
+        knob.die(journal);
         let restored = restore(&knob.journal()).unwrap();
-        assert_eq!(restored[0].to_string(), "queue_depth of sda is 32 again");
-        assert_eq!(knob.value(), "32");
+        assert_eq!(shown(&restored), ["queue_depth of sda is 32 again"]);
+        knob.check("32", 0);
         assert!(restore(&knob.journal()).unwrap().is_empty());
-
-        fs::write(
-            knob.journal().join("9-0"),
-            format!(
-                "{VERSION}\n{}\nqueue_depth of sda\n8\nan-earlier-boot\n9\nend\n",
-                knob.path().display()
-            ),
-        )
-        .unwrap();
-        let restored = restore(&knob.journal()).unwrap();
-        assert!(restored[0].is_done() && restored[0].to_string().contains("reboot"));
-        assert_eq!(knob.value(), "32");
     }
 
     #[test]
-    fn a_cut_journal_file_changes_nothing() {
+    fn a_live_process_is_left_alone() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        journal.apply(&knob.change(one())).unwrap();
+        assert!(restore(&knob.journal()).unwrap().is_empty());
+        knob.check("1", 1);
+    }
+
+    #[test]
+    fn a_setting_that_another_process_changed_is_refused() {
+        let knob = Knob::new("32");
+        let mut first = Journal::new(&knob.journal());
+        first.apply(&knob.change(one())).unwrap();
+        let mut second = Journal::new(&knob.journal());
+        let error = second.apply(&change(&knob.path(), "2")).unwrap_err();
+        assert!(matches!(error, Error::Contested { pid, .. } if pid == std::process::id()));
+        drop(second);
+        knob.check("1", 1);
+        drop(first);
+        knob.check("32", 0);
+    }
+
+    #[test]
+    fn a_reboot_is_told_and_nothing_written() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        journal.apply(&knob.change(one())).unwrap();
+        let file = journal.entries[0].file.clone();
+        knob.die(journal);
+        let text = fs::read_to_string(&file).unwrap();
+        let boot = text.lines().find(|line| line.starts_with("boot ")).unwrap();
+        fs::write(&file, text.replace(boot, "boot an-earlier-one")).unwrap();
+        let restored = restore(&knob.journal()).unwrap();
+        assert!(restored[0].is_done());
+        assert_eq!(shown(&restored), ["queue_depth of sda was reset by a reboot; it was 32"]);
+        knob.check("1", 0);
+    }
+
+    #[test]
+    fn a_setting_goes_with_its_device() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        journal.apply(&knob.change(one())).unwrap();
+        fs::remove_file(knob.path()).unwrap();
+        let restored = journal.undo();
+        assert_eq!(shown(&restored), ["queue_depth of sda is gone with its device; it was 32"]);
+        assert!(!knob.path().exists());
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_stays_in_the_journal() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        journal.apply(&knob.change(one())).unwrap();
+        // A file that swallows every write and always reads the same.
+        fs::remove_file(knob.path()).unwrap();
+        std::os::unix::fs::symlink("/dev/null", knob.path()).unwrap();
+        let restored = journal.undo();
+        assert!(!restored[0].is_done());
+        assert_eq!(
+            shown(&restored),
+            ["queue_depth of sda reads  after 32 was written back; set it by hand"]
+        );
+        let other = knob.folder.path().join("other");
+        fs::write(&other, "8").unwrap();
+        journal.apply(&change(&other, "1")).unwrap();
+        assert_eq!(fs::read_dir(knob.journal()).unwrap().count(), 2);
+
+        fs::remove_file(knob.path()).unwrap();
+        fs::write(knob.path(), "1").unwrap();
+        drop(journal);
+        knob.check("32", 0);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "8");
+    }
+
+    #[test]
+    fn a_cut_journal_file_changes_nothing_and_a_strange_one_is_told() {
         let knob = Knob::new("32");
         fs::create_dir(knob.journal()).unwrap();
-        fs::write(knob.journal().join("9-0"), format!("{VERSION}\n{}\n", knob.path().display()))
-            .unwrap();
+        let file = knob.journal().join("00000000-9");
+        fs::write(&file, format!("iotrace journal 1\npath {}\n", knob.path().display())).unwrap();
         assert!(restore(&knob.journal()).unwrap().is_empty());
-        assert_eq!(knob.value(), "32");
+        fs::write(&file, "iotrace journal 9\nend\n").unwrap();
+        let restored = restore(&knob.journal()).unwrap();
+        assert_eq!(restored.len(), 1);
+        assert!(!restored[0].is_done());
+        knob.check("32", 1);
     }
 
     #[test]
-    fn a_driver_that_ignores_the_value_is_found_out() {
-        // A file that swallows every write and always reads the same.
-        let mut journal = Journal::new(tempfile::tempdir().unwrap().path());
-        let change = SettingChange {
-            path: PathBuf::from("/dev/null"),
-            label: "queue_depth of sda".to_owned(),
-            wanted: one(),
-            shape: Shape::Plain,
-        };
-        let error = journal.apply(&change).unwrap_err();
+    fn a_driver_that_ignores_the_value_is_found_out_and_others_keep_theirs() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        journal.apply(&knob.change(one())).unwrap();
+        let error = journal.apply(&change(Path::new("/dev/null"), "1")).unwrap_err();
         assert!(matches!(error, Error::Ignored { wanted, .. } if wanted == "1"));
+        knob.check("1", 1);
+    }
+
+    #[test]
+    fn a_driver_that_refuses_the_value_is_quoted() {
+        let knob = Knob::new("32");
+        let mut journal = Journal::new(&knob.journal());
+        // A file of the kernel that takes numbers only.
+        let number = change(Path::new("/proc/self/coredump_filter"), "no number");
+        let error = journal.apply(&number).unwrap_err();
+        assert!(matches!(error, Error::Refused { wanted, .. } if wanted == "no number"));
+        assert_eq!(fs::read_dir(knob.journal()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_scheduler_in_brackets_is_the_value() {
+        let knob = Knob::new("none [mq-deadline] kyber\n");
+        let change = SettingChange { shape: Shape::Bracketed, ..knob.change(one()) };
+        assert_eq!(read(&change).unwrap(), "mq-deadline");
+        assert!(is_shown("none [mq-deadline]\n", "mq-deadline") && is_shown("32\n", "32"));
+        assert!(!is_shown("none [mq-deadline]\n", "none"));
     }
 }

@@ -199,7 +199,7 @@ impl Seed {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, the same everywhere.
+/// `SplitMix64` (Steele, Lea, Flood 2014): small, seeded, the same everywhere.
 struct SplitMix(u64);
 
 impl SplitMix {

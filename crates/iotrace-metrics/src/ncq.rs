@@ -5,7 +5,7 @@
 use iotrace_model::{DeviceFacts, NcqEvidence, NcqVerdict};
 
 /// What the requests show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Observed {
     /// Read and write commands seen at the driver.
     pub(crate) commands: u64,
@@ -13,7 +13,13 @@ pub(crate) struct Observed {
     pub(crate) queued: u64,
     pub(crate) max_in_flight: u32,
     pub(crate) overtaken: u64,
+    /// Share of time with more than one in flight.
+    pub(crate) time_above_one: f64,
 }
+
+/// Up to this share of time two requests may seem in flight at depth 1: SCSI frees the slot of
+/// one just before the block layer completes it.
+const OVERLAP: f64 = 0.01;
 
 /// Weighs the evidence; `facts` is `None` for a device that nothing is known of.
 pub(crate) fn evidence(facts: Option<&DeviceFacts>, observed: Observed) -> NcqEvidence {
@@ -32,8 +38,15 @@ pub(crate) fn evidence(facts: Option<&DeviceFacts>, observed: Observed) -> NcqEv
 }
 
 fn judge(facts: Option<&DeviceFacts>, observed: Observed) -> (NcqVerdict, String) {
-    let Observed { commands, queued, max_in_flight, overtaken } = observed;
-    let in_flight = format!("at most {max_in_flight} in flight, {overtaken} requests overtaken");
+    let Observed { commands, queued, max_in_flight, overtaken, time_above_one } = observed;
+    let several = if max_in_flight > 1 {
+        format!(" (more than one for {:.1} % of the time)", time_above_one * 100.0)
+    } else {
+        String::new()
+    };
+    let in_flight =
+        format!("at most {max_in_flight} in flight{several}, {overtaken} requests overtaken");
+    let is_deep = max_in_flight > 1 && time_above_one > OVERLAP;
     let Some(facts) = facts else {
         let reason = format!("nothing is known of the device; {in_flight}");
         return (NcqVerdict::Unknown, reason);
@@ -55,7 +68,7 @@ fn judge(facts: Option<&DeviceFacts>, observed: Observed) -> (NcqVerdict, String
     };
     let numbers = format!("{seen}; queue_depth {depth}, {in_flight}");
     let verdict = if depth <= 1 {
-        if queued > 0 || max_in_flight > 1 {
+        if queued > 0 || is_deep {
             return (NcqVerdict::Unknown, format!("a contradiction: {numbers}"));
         }
         NcqVerdict::Off
@@ -63,7 +76,7 @@ fn judge(facts: Option<&DeviceFacts>, observed: Observed) -> (NcqVerdict, String
         NcqVerdict::Used
     } else if commands > 0 {
         NcqVerdict::ConfiguredNotUsed
-    } else if max_in_flight > 1 {
+    } else if is_deep {
         // libata sends one plain command at a time: more at once need NCQ.
         NcqVerdict::Used
     } else {
@@ -79,49 +92,57 @@ mod tests {
     fn evidence_of(
         (is_ata, queue_depth): (bool, Option<u32>),
         (commands, queued, max_in_flight): (u64, u64, u32),
+        time_above_one: f64,
     ) -> NcqEvidence {
         let facts = DeviceFacts { is_ata, queue_depth, ..DeviceFacts::default() };
-        let observed = Observed { commands, queued, max_in_flight, overtaken: 7 };
+        let observed = Observed { commands, queued, max_in_flight, overtaken: 7, time_above_one };
         evidence(Some(&facts), observed)
     }
 
     #[track_caller]
-    fn check(facts: (bool, Option<u32>), observed: (u64, u64, u32), verdict: NcqVerdict) {
-        assert_eq!(evidence_of(facts, observed).verdict, verdict);
+    fn check(
+        facts: (bool, Option<u32>),
+        observed: (u64, u64, u32),
+        time_above_one: f64,
+        verdict: NcqVerdict,
+    ) {
+        assert_eq!(evidence_of(facts, observed, time_above_one).verdict, verdict);
     }
 
     #[test]
     fn the_verdict_needs_more_than_the_setting() {
-        check((true, Some(32)), (100, 100, 31), NcqVerdict::Used);
-        check((true, Some(32)), (100, 1, 1), NcqVerdict::Used);
-        check((true, Some(32)), (100, 0, 1), NcqVerdict::ConfiguredNotUsed);
-        check((true, Some(32)), (0, 0, 31), NcqVerdict::Used);
-        check((true, Some(32)), (0, 0, 1), NcqVerdict::Unknown);
-        check((true, Some(1)), (100, 0, 1), NcqVerdict::Off);
-        check((true, Some(1)), (0, 0, 1), NcqVerdict::Off);
-        check((true, Some(1)), (100, 100, 1), NcqVerdict::Unknown);
-        check((true, Some(1)), (0, 0, 8), NcqVerdict::Unknown);
-        check((true, None), (0, 0, 8), NcqVerdict::Unknown);
-        check((false, Some(254)), (0, 0, 31), NcqVerdict::DepthLimit);
-        check((false, None), (0, 0, 31), NcqVerdict::DepthLimit);
+        check((true, Some(32)), (100, 100, 31), 0.9, NcqVerdict::Used);
+        check((true, Some(32)), (100, 0, 1), 0.0, NcqVerdict::ConfiguredNotUsed);
+        check((true, Some(32)), (0, 0, 31), 0.9, NcqVerdict::Used);
+        check((true, Some(32)), (100, 1, 1), 0.0, NcqVerdict::Used);
+        check((true, Some(32)), (0, 0, 1), 0.0, NcqVerdict::Unknown);
+        check((true, Some(32)), (0, 0, 2), 0.001, NcqVerdict::Unknown);
+        check((true, None), (0, 0, 8), 0.5, NcqVerdict::Unknown);
+        check((true, Some(1)), (100, 0, 1), 0.0, NcqVerdict::Off);
+        check((true, Some(1)), (100, 0, 2), 0.001, NcqVerdict::Off);
+        check((true, Some(1)), (0, 0, 1), 0.0, NcqVerdict::Off);
+        check((true, Some(1)), (100, 100, 1), 0.0, NcqVerdict::Unknown);
+        check((true, Some(1)), (0, 0, 8), 0.5, NcqVerdict::Unknown);
+        check((false, Some(254)), (0, 0, 31), 0.9, NcqVerdict::DepthLimit);
+        check((false, None), (0, 0, 31), 0.9, NcqVerdict::DepthLimit);
         assert_eq!(evidence(None, Observed::default()).verdict, NcqVerdict::Unknown);
     }
 
     #[test]
     fn the_sentence_gives_the_numbers() {
-        let used = evidence_of((true, Some(32)), (100, 99, 31));
+        let used = evidence_of((true, Some(32)), (100, 99, 31), 0.875);
         assert_eq!((used.commands, used.queued_commands), (Some(100), Some(99)));
         assert_eq!(
             used.rests_on,
             "99 of 100 read and write commands were NCQ commands; queue_depth 32, at most 31 in \
-             flight, 7 requests overtaken"
+             flight (more than one for 87.5 % of the time), 7 requests overtaken"
         );
-        let contradiction = evidence_of((true, Some(1)), (0, 0, 8));
+        let contradiction = evidence_of((true, Some(1)), (0, 0, 8), 0.5);
         assert_eq!((contradiction.commands, contradiction.queued_commands), (None, None));
         assert_eq!(
             contradiction.rests_on,
             "a contradiction: no command was seen at the driver; queue_depth 1, at most 8 in \
-             flight, 7 requests overtaken"
+             flight (more than one for 50.0 % of the time), 7 requests overtaken"
         );
     }
 }

@@ -206,6 +206,7 @@ impl Tally {
         let observed = Observed {
             max_in_flight: summary.in_flight.max,
             overtaken: summary.reordering.overtaken,
+            time_above_one: summary.reordering.time_above_one,
             ..self.observed
         };
         summary.ncq = ncq::evidence(facts, observed);
@@ -253,7 +254,9 @@ mod tests {
 
     fn summary(rows: &[Row]) -> DeviceSummary {
         let mut tally = Tally::default();
-        rows.iter().for_each(|row| tally.push(row));
+        for row in rows {
+            tally.push(row);
+        }
         let outline = std::mem::take(&mut tally.outline);
         let (from, to) = outline.span().unwrap();
         tally.span = Nanos(to - from);

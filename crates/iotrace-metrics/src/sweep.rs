@@ -305,9 +305,13 @@ pub(crate) mod tests {
 
     fn sweep_keeping(kept: usize, rows: &[Row]) -> Swept {
         let mut outline = Outline::keeping(kept);
-        rows.iter().for_each(|row| outline.push(row));
+        for row in rows {
+            outline.push(row);
+        }
         let mut sweep = Sweep::new(outline).unwrap();
-        rows.iter().for_each(|row| sweep.push(row));
+        for row in rows {
+            sweep.push(row);
+        }
         sweep.finish()
     }
 
@@ -352,7 +356,9 @@ pub(crate) mod tests {
             (0..10_000).map(|at| row(Op::Read, at * 10, at * 10, at * 10 + 10)).collect();
         rows.push(row(Op::Write, 0, 0, 100_000));
         let mut outline = Outline::keeping(4);
-        rows.iter().for_each(|row| outline.push(row));
+        for row in &rows {
+            outline.push(row);
+        }
         let mut sweep = Sweep::new(outline).unwrap();
         let mut most = 0;
         for row in &rows {

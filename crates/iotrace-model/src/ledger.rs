@@ -33,6 +33,8 @@ impl Severity {
 pub enum Cause {
     /// The kernel dropped events because a ring was full (`PERF_RECORD_LOST`, sequence gaps).
     KernelLost,
+    /// The kernel counted events for which it wrote neither a sample nor a loss.
+    NotSampled,
     /// The capture's own buffer reached its limit.
     BufferFull,
     /// The file ends within a record.
@@ -55,8 +57,9 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 10] = [
+    pub const ALL: [Cause; 11] = [
         Cause::KernelLost,
+        Cause::NotSampled,
         Cause::BufferFull,
         Cause::Truncated,
         Cause::Malformed,
@@ -72,6 +75,7 @@ impl Cause {
     pub const fn name(self) -> &'static str {
         match self {
             Cause::KernelLost => "kernel_lost",
+            Cause::NotSampled => "not_sampled",
             Cause::BufferFull => "buffer_full",
             Cause::Truncated => "truncated",
             Cause::Malformed => "malformed",
@@ -92,7 +96,7 @@ impl Cause {
     /// How much it weakens the numbers.
     pub const fn severity(self) -> Severity {
         match self {
-            Cause::KernelLost | Cause::BufferFull => Severity::Loss,
+            Cause::KernelLost | Cause::NotSampled | Cause::BufferFull => Severity::Loss,
             Cause::Truncated | Cause::Malformed | Cause::TimeBackwards => Severity::Error,
             Cause::Foreign
             | Cause::CompleteWithoutIssue
@@ -107,6 +111,10 @@ impl Cause {
         match self {
             Cause::KernelLost => {
                 "the kernel dropped events because a ring was full; enlarge it with --ring-size"
+            }
+            Cause::NotSampled => {
+                "the kernel counted events but wrote no samples of them, as Linux 6.18 can do in \
+                 softirq context; queue/rq_affinity 2 on the device moves completions elsewhere"
             }
             Cause::BufferFull => {
                 "the capture buffer in memory was full; raise --memory-limit or write elsewhere"

@@ -106,7 +106,9 @@ pub(crate) fn build_program() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     succeed(
         Command::new(cargo)
-            .args(["build", "--release", "--quiet", "--package", "iotrace-cli"])
+            // The whole workspace: with fewer packages cargo would build the heavy crates again,
+            // with other features.
+            .args(["build", "--release", "--quiet", "--workspace", "--bins"])
             .current_dir(crate::root()),
     )?;
     Ok(target_folder()?.join("release").join("iotrace"))

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use iotrace_model::{Cause, Cpu, Ledger, Nanos};
+use iotrace_model::{Cause, Cpu, Ledger, Loss, Nanos};
 use perf_event_open::count::Counter;
 
 use super::{
@@ -54,6 +54,10 @@ struct Drain<R> {
     is_full: bool,
     started: Nanos,
     ledger: Ledger,
+    /// Gaps that no record tells of.
+    gaps: Vec<Loss>,
+    /// When the round before was read, since the start.
+    last_round: Nanos,
     events: u64,
     in_flight: i64,
     shared: Arc<Shared>,
@@ -67,6 +71,8 @@ struct Stream<R> {
     samples: u64,
     /// Losses that the kernel told in records.
     told_lost: u64,
+    /// Events that were counted but never sampled.
+    unsampled: u64,
 }
 
 impl Session {
@@ -89,7 +95,7 @@ impl Session {
         let mut streams = Vec::new();
         for OpenedCpu { cpu, counters, ids, ring } in opened.cpus {
             cpus.push(CpuCounters { cpu, counters, first_id: ids.first().copied().unwrap_or(0) });
-            streams.push(Stream { cpu, ring, samples: 0, told_lost: 0 });
+            streams.push(Stream { cpu, ring, samples: 0, told_lost: 0, unsampled: 0 });
         }
         let started = sys::monotonic();
         let started_realtime = sys::realtime();
@@ -102,6 +108,8 @@ impl Session {
             is_full: false,
             started,
             ledger: Ledger::default(),
+            gaps: Vec::new(),
+            last_round: Nanos(0),
             events: 0,
             in_flight: 0,
             shared,
@@ -118,11 +126,11 @@ impl Session {
         while !stopping {
             stopping = sys::wait(&files, stop.as_fd(), PERIOD)
                 .map_err(|source| Error::CaptureThread { source })?;
-            self.drain.round(sys::monotonic())?;
+            self.drain.round_beside(&self.cpus, sys::monotonic())?;
         }
         switch(&self.cpus, Counter::disable)?;
         let stopped = sys::monotonic();
-        self.drain.round(stopped)?;
+        self.drain.round_beside(&self.cpus, stopped)?;
         for cpu in &self.cpus {
             let totals = Totals::read(cpu)?;
             self.drain.account_rest(cpu.cpu, totals, cpu.first_id, stopped)?;
@@ -132,7 +140,7 @@ impl Session {
 
     fn finish(self, stopped: Nanos) -> Result<Capture, Error> {
         let highest = self.cpus.iter().map(|cpu| cpu.cpu.0).max().unwrap_or(0);
-        let Drain { file, ledger, events, started, shared, .. } = self.drain;
+        let Drain { file, ledger, gaps, events, started, shared, .. } = self.drain;
         let closing = Closing {
             cpus_available: highest.saturating_add(1),
             cpus_online: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
@@ -147,6 +155,7 @@ impl Session {
             events,
             bytes,
             ledger,
+            gaps,
             cpu_time: sys::thread_cpu_time(),
             started,
             stopped,
@@ -189,6 +198,12 @@ impl Totals {
         Ok(totals)
     }
 
+    /// Events that were counted, but neither lost nor sampled; 0 where losses are not counted.
+    fn unsampled(self, samples: u64) -> u64 {
+        let Some(lost) = self.lost else { return 0 };
+        self.fired.saturating_sub(lost).saturating_sub(samples)
+    }
+
     /// Losses that no record told, given what came out of the ring.
     fn untold(self, samples: u64, told: u64) -> u64 {
         let lost = self.lost.unwrap_or(self.fired.saturating_sub(samples));
@@ -197,6 +212,20 @@ impl Totals {
 }
 
 impl<R: ByteRing> Drain<R> {
+    /// One round, and what the counters said before it beside what came out of the rings.
+    fn round_beside(&mut self, cpus: &[CpuCounters], now: Nanos) -> Result<(), Error> {
+        let mut totals = Vec::with_capacity(cpus.len());
+        for cpu in cpus {
+            totals.push((cpu.cpu, Totals::read(cpu)?));
+        }
+        self.round(now)?;
+        for (cpu, totals) in totals {
+            self.note_unsampled(cpu, totals, now);
+        }
+        self.last_round = now - self.started;
+        Ok(())
+    }
+
     /// Reads every ring once. `now` dates what has no time of its own.
     fn round(&mut self, now: Nanos) -> Result<(), Error> {
         let pending: Vec<_> = self.streams.iter().map(|stream| stream.ring.pending()).collect();
@@ -246,6 +275,21 @@ impl<R: ByteRing> Drain<R> {
             self.ledger.add(Cause::KernelLost, Some(cpu), Some(time - self.started), count);
         }
         Ok(())
+    }
+
+    /// Notes events that the counters saw before this round and that no ring gave out by its end:
+    /// they fell between the round before and now.
+    fn note_unsampled(&mut self, cpu: Cpu, totals: Totals, now: Nanos) {
+        let (from, to) = (self.last_round, now - self.started);
+        let Some(stream) = self.streams.iter_mut().find(|stream| stream.cpu == cpu) else { return };
+        let unsampled = totals.unsampled(stream.samples);
+        let count = unsampled.saturating_sub(stream.unsampled);
+        if count == 0 {
+            return;
+        }
+        stream.unsampled = unsampled;
+        self.ledger.add(Cause::NotSampled, Some(cpu), Some(from), count);
+        self.gaps.push(Loss { cpu, from, to, count });
     }
 
     /// Accounts for losses after the last record of a CPU, which the kernel tells only with a
@@ -392,6 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn events_that_were_counted_but_not_sampled_are_a_gap_since_the_round_before() {
+        let mut drain = drain(None);
+        drain.streams[1].ring.push(&sample(7, 0));
+        drain.round(Nanos(500)).unwrap();
+        let totals = |fired| Totals { fired, lost: Some(1) };
+        drain.note_unsampled(Cpu(1), totals(2), Nanos(500));
+        assert_eq!(drain.gaps, []);
+        drain.last_round = Nanos(400);
+        drain.note_unsampled(Cpu(1), totals(5), Nanos(700));
+        drain.note_unsampled(Cpu(1), totals(5), Nanos(800));
+        let gap = Loss { cpu: Cpu(1), from: Nanos(400), to: Nanos(600), count: 3 };
+        assert_eq!(drain.gaps, [gap]);
+        check(&drain, Cause::NotSampled, 3, 1, 400);
+    }
+
+    #[test]
     fn a_torn_record_is_left_out_and_counted() {
         let mut drain = drain(None);
         let record = sample(7, 0);
@@ -409,6 +469,7 @@ mod tests {
             ring: FakeRing { bytes: vec![0; 200], head: 0, tail: 0 },
             samples: 0,
             told_lost: 0,
+            unsampled: 0,
         };
         let description = Description {
             events: &[],
@@ -426,6 +487,8 @@ mod tests {
             is_full: false,
             started: Nanos(100),
             ledger: Ledger::default(),
+            gaps: Vec::new(),
+            last_round: Nanos(0),
             events: 0,
             in_flight: 0,
             shared: Arc::default(),

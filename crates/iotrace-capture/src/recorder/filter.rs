@@ -11,15 +11,16 @@ use crate::{Target, tracefs::TraceEvent};
 pub(super) fn filter(event: &TraceEvent, targets: &[Target]) -> Option<String> {
     let has = |field| event.field_offset(field).is_some();
     let mut terms = Vec::new();
-    if has("dev") {
+    // Before `dev`: in libata's events that is a register of the drive.
+    if has("ata_port") && has("ata_dev") {
+        terms.extend(targets.iter().filter_map(|target| target.ata_port).map(port_term));
+    } else if has("dev") {
         for target in targets {
             terms.push(device_term(target, has("sector")));
             terms.extend(
                 target.members.iter().map(|member| format!("dev == {}", member.to_kernel())),
             );
         }
-    } else if has("ata_port") && has("ata_dev") {
-        terms.extend(targets.iter().filter_map(|target| target.ata_port).map(port_term));
     }
     (!terms.is_empty()).then(|| terms.join(" || "))
 }
@@ -72,7 +73,7 @@ mod tests {
     fn driver_events_are_told_by_their_port() {
         let ata_port = Some(AtaPort { port: 3, device: 1 });
         let targets = [Target { ata_port, ..target(SDA) }, target(SDB)];
-        check(&["ata_port", "ata_dev"], &targets, Some("(ata_port == 3 && ata_dev == 1)"));
+        check(&["ata_port", "ata_dev", "dev"], &targets, Some("(ata_port == 3 && ata_dev == 1)"));
         check(&["ata_port", "ata_dev"], &targets[1..], None);
         check(&["comm"], &targets, None);
     }

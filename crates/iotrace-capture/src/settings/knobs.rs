@@ -48,6 +48,7 @@ fn queue_depth(target: &Target, wanted: Wanted) -> Result<SettingChange, Error> 
         });
     }
     Ok(SettingChange {
+        device: target.device,
         path,
         label: format!("queue_depth of {}", target.name),
         wanted,
@@ -61,7 +62,11 @@ fn queue_depth(target: &Target, wanted: Wanted) -> Result<SettingChange, Error> 
 /// When the kernel does not offer it for the device.
 pub fn scheduler_change(target: &Target, name: &str) -> Result<SettingChange, Error> {
     let path = target.sys_path.join("queue/scheduler");
-    let offered = read(&target.sys_path, "queue/scheduler").unwrap_or_default();
+    let offered = read(&target.sys_path, "queue/scheduler").ok_or_else(|| Error::NoKnob {
+        name: target.name.clone(),
+        setting: "scheduler",
+        instead: "a stacked device has none of its own; name the disks below it",
+    })?;
     let is_offered = offered
         .split_whitespace()
         .any(|word| word.trim_matches(|letter| letter == '[' || letter == ']') == name);
@@ -73,6 +78,7 @@ pub fn scheduler_change(target: &Target, name: &str) -> Result<SettingChange, Er
         });
     }
     Ok(SettingChange {
+        device: target.device,
         path,
         label: format!("scheduler of {}", target.name),
         wanted: Wanted::Value(name.to_owned()),
@@ -80,8 +86,8 @@ pub fn scheduler_change(target: &Target, name: &str) -> Result<SettingChange, Er
     })
 }
 
-/// Switches the drive's volatile write cache (`cache_type` of a SCSI or ATA disk; the kernel's
-/// `queue/write_cache` would change only what the kernel believes).
+/// Switches the drive's volatile write cache (`cache_type` of a SCSI, ATA or virtio disk; the
+/// kernel's `queue/write_cache` would change only what the kernel believes).
 ///
 /// # Errors
 /// When the drive does not let the kernel switch it.
@@ -89,9 +95,10 @@ pub fn write_cache_change(target: &Target, on: bool) -> Result<SettingChange, Er
     let folder = facts::cache_type(&target.sys_path).ok_or_else(|| Error::NoKnob {
         name: target.name.clone(),
         setting: "write cache",
-        instead: "only SCSI and ATA disks let the kernel switch it",
+        instead: "only SCSI, ATA and virtio disks let the kernel switch it",
     })?;
     Ok(SettingChange {
+        device: target.device,
         path: folder.join("cache_type"),
         label: format!("write cache of {}", target.name),
         wanted: Wanted::Value(if on { "write back" } else { "write through" }.to_owned()),
@@ -110,8 +117,40 @@ mod tests {
         let off = ncq_change(&target(&sysfs, "8:0"), false).unwrap();
         assert_eq!(off.wanted, Wanted::Value("1".to_owned()));
         assert!(off.path.ends_with("device/queue_depth"));
-        let error = ncq_change(&target(&sysfs, "7:0"), false).unwrap_err();
-        assert!(matches!(error, Error::NoNcq { name, .. } if name == "loop0"));
+        for other in ["7:0", "253:0", "254:0", "259:0"] {
+            let other = target(&sysfs, other);
+            let error = ncq_change(&other, false).unwrap_err();
+            assert!(matches!(error, Error::NoNcq { name, .. } if name == other.name));
+        }
+    }
+
+    #[test]
+    fn a_depth_behind_another_driver_is_no_ncq() {
+        let (_folder, sysfs) = sysfs();
+        let disk = Target { ata_port: None, ..target(&sysfs, "8:0") };
+        let error = ncq_change(&disk, true).unwrap_err();
+        assert!(error.to_string().contains("--queue-depth"));
+        let change = queue_depth_change(&disk, 4).unwrap();
+        assert_eq!(change.wanted, Wanted::Value("4".to_owned()));
+    }
+
+    #[test]
+    fn a_device_without_the_knob_says_what_to_do_instead() {
+        let (_folder, sysfs) = sysfs();
+        let error = queue_depth_change(&target(&sysfs, "259:0"), 4).unwrap_err();
+        assert!(error.to_string().contains("fio --iodepth"));
+        let error = scheduler_change(&target(&sysfs, "253:0"), "none").unwrap_err();
+        assert!(matches!(error, Error::NoKnob { setting: "scheduler", .. }));
+        let error = write_cache_change(&target(&sysfs, "259:0"), false).unwrap_err();
+        assert!(matches!(error, Error::NoKnob { setting: "write cache", .. }));
+    }
+
+    #[test]
+    fn the_write_cache_is_switched_where_the_drive_hears_it() {
+        let (_folder, sysfs) = sysfs();
+        let change = write_cache_change(&target(&sysfs, "254:0"), false).unwrap();
+        assert!(change.path.ends_with("block/vda/cache_type"));
+        assert_eq!(change.wanted, Wanted::Value("write through".to_owned()));
     }
 
     #[test]

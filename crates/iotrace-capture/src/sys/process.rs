@@ -23,7 +23,22 @@ pub(crate) fn become_user(command: &mut Command, uid: u32, gid: u32, groups: Vec
     unsafe { command.pre_exec(change) };
 }
 
-/// How a child ended, or `None` while it runs. Wall time is left 0.
+/// Whether a child has ended; nothing is taken from what `wait` will tell.
+pub(crate) fn has_ended(pid: u32) -> io::Result<bool> {
+    // SAFETY: a siginfo of zeros is a valid one.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer is to a local that outlives the call.
+    let result = check(unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, flags) });
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+        // SAFETY: waitid fills the fields of a child, or leaves the zeros, whose pid is 0.
+        Ok(()) => Ok(unsafe { info.si_pid() } != 0),
+    }
+}
+
+/// How a child ended, or `None` while it runs. Wall time and `left_behind` are left out.
 pub(crate) fn wait(pid: u32) -> io::Result<Option<Finished>> {
     let pid = i32::try_from(pid).map_err(io::Error::other)?;
     let mut status = 0;
@@ -41,10 +56,13 @@ pub(crate) fn wait(pid: u32) -> io::Result<Option<Finished>> {
             exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
             wall: Nanos(0),
+            left_behind: false,
             user: nanos(usage.ru_utime),
             system: nanos(usage.ru_stime),
             // In KiB on Linux.
             max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+            voluntary_switches: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
+            involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
         })),
     }
 }
@@ -59,6 +77,12 @@ pub(crate) fn signal_group(leader: u32, signal: Signal) {
         // SAFETY: takes numbers only.
         let _ = unsafe { libc::kill(-pid, number) };
     }
+}
+
+/// The user whose rights this process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Ticks of the kernel's CPU times in a second.

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Run with NCQ on, off or both; the first value is the baseline
     #[arg(long, value_name = "on,off", value_delimiter = ',')]
     ncq: Vec<Switch>,
-    /// Run at these depths of the device queue (device/queue_depth)
+    /// Run at these depths of the device queue (its attribute `queue_depth`)
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     queue_depth: Vec<u32>,
     /// Run with these schedulers

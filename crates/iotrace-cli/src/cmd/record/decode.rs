@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use iotrace_dataset::{EventWriter, RequestWriter};
-use iotrace_model::{DeviceFacts, Event, Item, Ledger, Nanos, Request};
+use iotrace_model::{DeviceFacts, Event, Item, Ledger, Loss, Nanos, Request};
 use iotrace_parse::{Options, PerfReader};
 use iotrace_requests::Assembler;
 
@@ -28,6 +28,7 @@ pub(super) fn decode(
     name: &str,
     origin: Nanos,
     devices: &[DeviceFacts],
+    gaps: &[Loss],
     folder: &Path,
     metadata: &[(String, String)],
 ) -> anyhow::Result<Decoded> {
@@ -38,21 +39,31 @@ pub(super) fn decode(
     let mut request_writer = RequestWriter::create(&folder.join("requests.parquet"), metadata)?;
     let mut assembler = Assembler::new();
     let mut decoded = Decoded::default();
+    let mut gaps = gaps.iter().peekable();
     let (mut items, mut events, mut requests) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         items.clear();
         let more = reader.next_batch(&mut items)?;
         for item in &items {
-            assembler.push(item, &mut requests);
-            match item {
-                Item::Event(event) => events.push(*event),
-                Item::Loss(_) => {}
+            let time = match item {
+                Item::Event(event) => {
+                    events.push(*event);
+                    event.time
+                }
+                Item::Loss(loss) => loss.from,
+            };
+            while let Some(gap) = gaps.next_if(|gap| gap.from <= time) {
+                assembler.push(&Item::Loss(*gap), &mut requests);
             }
+            assembler.push(item, &mut requests);
         }
         flush(&mut events, &mut requests, &mut event_writer, &mut request_writer, &mut decoded)?;
         if !more {
             break;
         }
+    }
+    for gap in gaps {
+        assembler.push(&Item::Loss(*gap), &mut requests);
     }
     decoded.ledger.merge(&assembler.finish(&mut requests));
     flush(&mut events, &mut requests, &mut event_writer, &mut request_writer, &mut decoded)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotrace_capture::{
     Capture, Counters, Finished, Journal, Recorder, RecorderOptions, Show, Signal, Workload,
-    device_facts, host_facts, realtime_now,
+    device_facts, realtime_now,
 };
 use iotrace_dataset::RunEntry;
 use iotrace_model::{Cause, Configuration, DeviceFacts, Ledger, Nanos};
@@ -124,8 +124,15 @@ fn run_one(
     let finished = ran?;
     let metadata = metadata(plan, step, &capture);
     let handle = capture.file.try_clone().context("cannot read the raw capture again")?;
-    let decoded =
-        decode(handle, &raw.display().to_string(), capture.started, &devices, &folder, &metadata)?;
+    let decoded = decode(
+        handle,
+        &raw.display().to_string(),
+        capture.started,
+        &devices,
+        &capture.gaps,
+        &folder,
+        &metadata,
+    )?;
     keep_or_remove(plan, &capture, &raw)?;
     let interrupted = interrupt.count() > 0;
     let mut ledger = capture.ledger.clone();
