@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let program = crate::vm::build_program()?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let device = Loop::attach(&folder.path().join("disk.img"))?;
+    let device = Loop::attach(&folder.path().join("disk.img"), 512 << 20)?;
     let fio = format!(
         "fio --name=job --filename={} --direct=1 --rw=randrw --bs=4k --ioengine=libaio \
          --iodepth=32 --size=512m --time_based --runtime={} --randseed=7",
@@ -49,14 +49,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// A loop device that detaches itself.
-struct Loop {
-    path: String,
+pub(crate) struct Loop {
+    pub(crate) path: String,
 }
 
 impl Loop {
-    fn attach(image: &Path) -> anyhow::Result<Self> {
+    /// Attaches a new sparse file of that size.
+    pub(crate) fn attach(image: &Path, bytes: u64) -> anyhow::Result<Self> {
         let file = File::create(image).context("cannot create the disk image")?;
-        file.set_len(512 << 20).context("cannot size the disk image")?;
+        file.set_len(bytes).context("cannot size the disk image")?;
         let output = Command::new("losetup")
             .args(["--direct-io=on", "--find", "--show"])
             .arg(image)
@@ -76,7 +77,8 @@ impl Drop for Loop {
     }
 }
 
-fn call(command: &mut Command) -> anyhow::Result<()> {
+/// Runs a program; anything but success is an error.
+pub(crate) fn call(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
         bail!("{command:?} ended with {status}");

@@ -7,6 +7,7 @@
     reason = "a program for developers: its result and its progress are text"
 )]
 
+mod bench;
 mod loop_device;
 mod tidy;
 mod vm;
@@ -24,6 +25,8 @@ enum Command {
     Vm(vm::Args),
     /// Record fio on a loop device, analyze, and clean up
     Loop(loop_device::Args),
+    /// Measure what recording costs, beside perf record
+    Bench(bench::Args),
     /// Check file headers and sizes, crate edges, schemas and datasets
     Tidy,
 }
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Vm(args) => vm::run(&args),
         Command::Loop(args) => loop_device::run(&args).map(|()| true),
+        Command::Bench(args) => bench::run(&args).map(|()| true),
         Command::Tidy => tidy::run(),
     };
     match result {

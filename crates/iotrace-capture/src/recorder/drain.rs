@@ -29,6 +29,9 @@ use crate::{
 /// A ring is read at least this often.
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// The counters are read this often: each reading interrupts every CPU once for each event.
+const CHECK: Nanos = Nanos(250_000_000);
+
 /// All that the thread owns.
 pub(super) struct Session {
     cpus: Vec<CpuCounters>,
@@ -56,8 +59,8 @@ struct Drain<R> {
     ledger: Ledger,
     /// Gaps that no record tells of.
     gaps: Vec<Loss>,
-    /// When the round before was read, since the start.
-    last_round: Nanos,
+    /// When the counters were read last, since the start.
+    last_check: Nanos,
     events: u64,
     in_flight: i64,
     shared: Arc<Shared>,
@@ -109,7 +112,7 @@ impl Session {
             started,
             ledger: Ledger::default(),
             gaps: Vec::new(),
-            last_round: Nanos(0),
+            last_check: Nanos(0),
             events: 0,
             in_flight: 0,
             shared,
@@ -126,7 +129,12 @@ impl Session {
         while !stopping {
             stopping = sys::wait(&files, stop.as_fd(), PERIOD)
                 .map_err(|source| Error::CaptureThread { source })?;
-            self.drain.round_beside(&self.cpus, sys::monotonic())?;
+            let now = sys::monotonic();
+            if now - self.drain.started - self.drain.last_check < CHECK {
+                self.drain.round(now)?;
+            } else {
+                self.drain.round_beside(&self.cpus, now)?;
+            }
         }
         switch(&self.cpus, Counter::disable)?;
         let stopped = sys::monotonic();
@@ -222,7 +230,7 @@ impl<R: ByteRing> Drain<R> {
         for (cpu, totals) in totals {
             self.note_unsampled(cpu, totals, now);
         }
-        self.last_round = now - self.started;
+        self.last_check = now - self.started;
         Ok(())
     }
 
@@ -278,9 +286,9 @@ impl<R: ByteRing> Drain<R> {
     }
 
     /// Notes events that the counters saw before this round and that no ring gave out by its end:
-    /// they fell between the round before and now.
+    /// they fell between the last check and now.
     fn note_unsampled(&mut self, cpu: Cpu, totals: Totals, now: Nanos) {
-        let (from, to) = (self.last_round, now - self.started);
+        let (from, to) = (self.last_check, now - self.started);
         let Some(stream) = self.streams.iter_mut().find(|stream| stream.cpu == cpu) else { return };
         let unsampled = totals.unsampled(stream.samples);
         let count = unsampled.saturating_sub(stream.unsampled);
@@ -436,14 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_counted_but_not_sampled_are_a_gap_since_the_round_before() {
+    fn events_that_were_counted_but_not_sampled_are_a_gap_since_the_last_check() {
         let mut drain = drain(None);
         drain.streams[1].ring.push(&sample(7, 0));
         drain.round(Nanos(500)).unwrap();
         let totals = |fired| Totals { fired, lost: Some(1) };
         drain.note_unsampled(Cpu(1), totals(2), Nanos(500));
         assert_eq!(drain.gaps, []);
-        drain.last_round = Nanos(400);
+        drain.last_check = Nanos(400);
         drain.note_unsampled(Cpu(1), totals(5), Nanos(700));
         drain.note_unsampled(Cpu(1), totals(5), Nanos(800));
         let gap = Loss { cpu: Cpu(1), from: Nanos(400), to: Nanos(600), count: 3 };
@@ -488,7 +496,7 @@ mod tests {
             started: Nanos(100),
             ledger: Ledger::default(),
             gaps: Vec::new(),
-            last_round: Nanos(0),
+            last_check: Nanos(0),
             events: 0,
             in_flight: 0,
             shared: Arc::default(),
