@@ -61,7 +61,7 @@ pub enum Error {
     /// The recorder was stopped before it could finish the dataset.
     #[error(
         "{path} is unfinished: it has no manifest.json and {finished} finished runs; record was \
-         interrupted; run `iotrace import --recover {path}` or delete it"
+         interrupted; those runs are whole under runs/, delete the rest or record again"
     )]
     Unfinished {
         /// The folder.

@@ -114,7 +114,7 @@ impl Cause {
             }
             Cause::NotSampled => {
                 "the kernel counted events but wrote no samples of them, as Linux 6.18 can do in \
-                 softirq context; queue/rq_affinity 2 on the device moves completions elsewhere"
+                 softirq context; 0 in queue/rq_affinity of the device avoids most of it"
             }
             Cause::BufferFull => {
                 "the capture buffer in memory was full; raise --memory-limit or write elsewhere"

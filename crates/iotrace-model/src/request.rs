@@ -28,7 +28,9 @@ pub struct Bio {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// Queue, issue and completion were all seen.
+    /// Completed, and everything that happens to a request of its kind was seen: queue, issue and
+    /// completion of one with data; an empty flush has no issue of its own, an internal flush or
+    /// passthrough no queue.
     Complete,
     /// Still open when the capture ended.
     Unfinished,

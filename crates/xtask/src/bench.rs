@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::loop_device::{Loop, call};
+use crate::loop_device::{Loop, call, memory_folder};
 
 /// The tracepoints that iotrace opens.
 const EVENTS: [&str; 13] = [
@@ -65,13 +65,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let program = crate::vm::build_program()?;
-    let shared = Path::new("/dev/shm");
-    let home = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-    let folder = tempfile::tempdir_in(&home).context("cannot make a temporary folder")?;
-    let device = Loop::attach(&folder.path().join("disk.img"), 256 << 20)?;
+    let device = Loop::attach(256 << 20)?;
     let name = device.path.trim_start_matches("/dev/");
-    // Both count the same completions then; see `not_sampled` in the README.
-    std::fs::write(format!("/sys/block/{name}/queue/rq_affinity"), "0")?;
     std::fs::write(format!("/sys/block/{name}/queue/scheduler"), "mq-deadline")?;
     let job = format!(
         "fio --name=job --filename={} --direct=1 --rw=randrw --bs=4k --ioengine=libaio \
@@ -79,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         device.path, args.loops
     );
     // Both write into memory: what writing back to a disk costs depends on the moment.
-    let out = tempfile::tempdir_in(home).context("cannot make a temporary folder")?;
+    let out = tempfile::tempdir_in(memory_folder()).context("cannot make a temporary folder")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     println!("round  recorder  million events   lost  CPU s per million  tables CPU s per million");
     for round in 1..=args.rounds {

@@ -4,7 +4,7 @@
 //! where the report is, and removes the device again, whatever happened in between.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -30,43 +30,59 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .context("fio is missing and cannot be installed; run as root or install it")?;
     }
     let program = crate::vm::build_program()?;
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let device = Loop::attach(&folder.path().join("disk.img"), 512 << 20)?;
+    let device = Loop::attach(512 << 20)?;
     let fio = format!(
         "fio --name=job --filename={} --direct=1 --rw=randrw --bs=4k --ioengine=libaio \
          --iodepth=32 --size=512m --time_based --runtime={} --randseed=7",
         device.path, args.seconds
     );
-    call(
-        Command::new(&program)
-            .args(["record", "--device", &device.path, "--scheduler", "mq-deadline,none"])
-            .args(["--repeat", &args.repeat.to_string(), "--output"])
-            .arg(&args.output)
-            .arg("--")
-            .args(fio.split_whitespace()),
-    )?;
-    call(Command::new(&program).arg("analyze").arg(&args.output))
+    let status = Command::new(&program)
+        .args(["record", "--device", &device.path, "--scheduler", "mq-deadline,none"])
+        .args(["--repeat", &args.repeat.to_string(), "--output"])
+        .arg(&args.output)
+        .arg("--")
+        .args(fio.split_whitespace())
+        .status()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    // 3 says that data are incomplete, which the report shows too.
+    if !matches!(status.code(), Some(0 | 3)) {
+        bail!("iotrace record ended with {status}");
+    }
+    let status = Command::new(&program).arg("analyze").arg(&args.output).status()?;
+    if !matches!(status.code(), Some(0 | 3)) {
+        bail!("iotrace analyze ended with {status}");
+    }
+    Ok(())
 }
 
 /// A loop device that detaches itself.
 pub(crate) struct Loop {
     pub(crate) path: String,
+    _folder: tempfile::TempDir,
 }
 
 impl Loop {
-    /// Attaches a new sparse file of that size.
-    pub(crate) fn attach(image: &Path, bytes: u64) -> anyhow::Result<Self> {
-        let file = File::create(image).context("cannot create the disk image")?;
+    /// Attaches a new sparse file of that size, in memory where possible. Completions stay on the
+    /// CPU of the loop thread, since some kernels drop samples of those in idle CPUs.
+    pub(crate) fn attach(bytes: u64) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir_in(memory_folder()).context("no temporary folder")?;
+        let image = folder.path().join("disk.img");
+        let file = File::create(&image).context("cannot create the disk image")?;
         file.set_len(bytes).context("cannot size the disk image")?;
         let output = Command::new("losetup")
             .args(["--direct-io=on", "--find", "--show"])
-            .arg(image)
+            .arg(&image)
             .output()
             .context("cannot run losetup")?;
         if !output.status.success() {
             bail!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        Ok(Self { path: String::from_utf8(output.stdout)?.trim().to_owned() })
+        let path = String::from_utf8(output.stdout)?.trim().to_owned();
+        let device = Self { path, _folder: folder };
+        let name = device.path.trim_start_matches("/dev/");
+        std::fs::write(format!("/sys/block/{name}/queue/rq_affinity"), "0")
+            .context("cannot set rq_affinity of the loop device")?;
+        Ok(device)
     }
 }
 
@@ -75,6 +91,12 @@ impl Drop for Loop {
         // Nothing is left to do about a failure here; the kernel keeps the device until it is free.
         drop(Command::new("losetup").args(["--detach", &self.path]).status());
     }
+}
+
+/// A folder in memory, else that for temporary files.
+pub(crate) fn memory_folder() -> PathBuf {
+    let shared = PathBuf::from("/dev/shm");
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
 }
 
 /// Runs a program; anything but success is an error.
