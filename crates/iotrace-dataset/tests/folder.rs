@@ -55,7 +55,8 @@ fn what_is_no_dataset_is_told_apart_from_what_is_unfinished() {
     let unfinished = |count: usize| {
         format!(
             "{name} is unfinished: it has no manifest.json and {count} finished runs; record \
-             was interrupted; run `iotrace import --recover {name}` or delete it"
+             was interrupted; those runs are whole under runs/, delete the \
+             rest or record again"
         )
     };
     run(&root, "on", 0, true);
