@@ -56,6 +56,7 @@ fn a_command_that_is_not_there_is_named() {
         .args(["--", "no-such-command"]));
     check_exit(&output, 1);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-command"));
+    assert!(!dataset.exists());
 }
 
 #[test]

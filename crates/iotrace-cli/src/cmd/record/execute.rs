@@ -45,24 +45,63 @@ pub(super) fn execute(plan: &Plan) -> anyhow::Result<Exit> {
     for setting in iotrace_capture::restore(&plan.journal)? {
         plan.talk.warn(&format!("an earlier run left this changed: {setting}"));
     }
+    probe(plan)?;
     let mut journal = Journal::new(&plan.journal);
     iotrace_dataset::create(&plan.output)?;
     let created = realtime_now();
-    let result = run_all(plan, &interrupt, &mut journal);
+    let mut done = Vec::new();
+    let result = run_all(plan, &interrupt, &mut journal, &mut done);
     for setting in journal.undo() {
         if !setting.is_done() {
             plan.talk.warn(&setting.to_string());
         }
     }
-    let done = result?;
-    finish(plan, created, &done)?;
+    if let Err(error) = result {
+        keep_what_is_good(plan, created, &done, &error)?;
+        return Err(error);
+    }
+    finish(plan, created, &done, None)?;
     Ok(verdict(plan, &done))
 }
 
-fn run_all(plan: &Plan, interrupt: &Interrupt, journal: &mut Journal) -> anyhow::Result<Vec<Done>> {
+/// Opens and closes a capture, so that what the kernel refuses is known before anything is made.
+fn probe(plan: &Plan) -> anyhow::Result<()> {
+    let sink = iotrace_capture::memory_file("iotrace-probe")?;
+    Recorder::start(&plan.targets, &options(plan), sink)?.stop()?;
+    Ok(())
+}
+
+fn options(plan: &Plan) -> RecorderOptions {
+    RecorderOptions { ring_pages_exp: plan.ring_pages_exp, limit_bytes: plan.memory_limit }
+}
+
+/// After an error: finished runs become a dataset that says what stopped it; a command that could
+/// not be started leaves nothing.
+fn keep_what_is_good(
+    plan: &Plan,
+    created: Nanos,
+    done: &[Done],
+    error: &anyhow::Error,
+) -> anyhow::Result<()> {
+    use iotrace_capture::Error;
+    if !done.is_empty() {
+        return finish(plan, created, done, Some(format!("stopped by an error: {error:#}")));
+    }
+    if let Some(Error::CommandNotFound { .. } | Error::Spawn { .. }) = error.downcast_ref() {
+        std::fs::remove_dir_all(&plan.output)
+            .with_context(|| format!("cannot remove {}", plan.output.display()))?;
+    }
+    Ok(())
+}
+
+fn run_all(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    journal: &mut Journal,
+    done: &mut Vec<Done>,
+) -> anyhow::Result<()> {
     let all = steps(&plan.factors, plan.repeat, plan.warmup);
     let total = all.len();
-    let mut done = Vec::new();
     for (order, step) in all.iter().enumerate() {
         if interrupt.count() > 0 {
             break;
@@ -81,7 +120,7 @@ fn run_all(plan: &Plan, interrupt: &Interrupt, journal: &mut Journal) -> anyhow:
         apply(plan, step, journal)?;
         done.push(run_one(plan, step, &configuration, order, interrupt, &label)?);
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Gives every device the settings of a step, and lets it settle if anything changed.
@@ -113,10 +152,8 @@ fn run_one(
     let devices: Vec<DeviceFacts> =
         plan.targets.iter().map(|target| device_facts(target, plan.identifiers)).collect();
     let raw = folder.join("capture.perf");
-    let options =
-        RecorderOptions { ring_pages_exp: plan.ring_pages_exp, limit_bytes: plan.memory_limit };
     let before = Counters::read(&plan.targets);
-    let recorder = Recorder::start(&plan.targets, &options, sink(plan, &raw)?)?;
+    let recorder = Recorder::start(&plan.targets, &options(plan), sink(plan, &raw)?)?;
     let started_realtime = realtime_now();
     let ran = run_workload(plan, &folder, &recorder, interrupt, label);
     let capture = recorder.stop()?;
@@ -210,7 +247,8 @@ fn run_workload(
             break finished;
         }
         match interrupted {
-            None if interrupt.count() > 0 => {
+            // A capture that failed, by a full disk say, has no use for the rest of the workload.
+            None if interrupt.count() > 0 || recorder.has_failed() => {
                 workload.signal(Signal::Interrupt);
                 interrupted = Some(Instant::now());
             }
@@ -289,14 +327,20 @@ fn merge_decoded(ledger: &mut Ledger, decoded: &Ledger) {
     }
 }
 
-fn finish(plan: &Plan, created: Nanos, done: &[Done]) -> anyhow::Result<()> {
+fn finish(
+    plan: &Plan,
+    created: Nanos,
+    done: &[Done],
+    stopped: Option<String>,
+) -> anyhow::Result<()> {
     let mut ledger = Ledger::default();
     for run in done {
         ledger.merge(&run.ledger);
     }
     let planned = steps(&plan.factors, plan.repeat, plan.warmup).len();
-    let mut incomplete = Vec::new();
-    if done.len() < planned || done.iter().any(|run| run.interrupted) {
+    let mut incomplete: Vec<String> = stopped.into_iter().collect();
+    let is_short = incomplete.is_empty() && done.len() < planned;
+    if is_short || done.iter().any(|run| run.interrupted) {
         incomplete.push(format!("interrupted during run {} of {planned}", done.len()));
     }
     if ledger.lost() > 0 {
