@@ -49,6 +49,23 @@ fn check(scheduler: &str) {
 }
 
 #[test]
+fn every_fsync_is_a_flush_that_completes() {
+    if !privileged() || !has("fio") {
+        return;
+    }
+    let device = Loop::new("mq-deadline");
+    let mut job = device.fio(1);
+    job.retain(|word| !word.starts_with("--rw") && word != "--time_based");
+    job.extend(["--rw=write", "--fsync=16", "--number_ios=640"].map(str::to_owned));
+    let Some((_folder, dataset)) = record_whole(&["--device", &device.path], &job) else { return };
+    let rows = requests(&dataset.join("runs/rep=0"));
+    // 640 / 16 fsyncs, each an empty bio and the drive's flush that serves it.
+    let bios = rows.iter().filter(|row| row.op == Op::Flush && row.bios == 1).count();
+    assert!(bios >= 40, "{bios} flush bios");
+    assert!(rows.iter().all(|row| row.status == Status::Complete), "an unfinished request");
+}
+
+#[test]
 fn the_command_that_fails_gives_exit_code_4_and_a_dataset() {
     if !privileged() {
         return;

@@ -149,6 +149,16 @@ fn an_empty_flush_is_served_by_a_flush_of_its_own() {
 }
 
 #[test]
+fn the_tracepoint_of_a_completed_flush_bio_names_sector_0() {
+    // As Linux 6.18 prints it: `FWS 0 + 0` queued, `WS () 0 + 0` complete.
+    let (requests, ledger) =
+        assemble("0 0 Q FWS\n1 0 G FWS\n3 0 D FF\n9 0 C FF\n10 0 C WS 0+0\n11 0 C WS 0+0");
+    assert_eq!(latencies(&requests[1]), [None, None, None, None, Some(10)]);
+    assert_eq!((requests.len(), ledger.count(Cause::Unfinished)), (2, 0));
+    assert_eq!(ledger.count(Cause::Orphan), 1);
+}
+
+#[test]
 fn the_empty_completion_after_a_fua_write_is_no_request() {
     let (requests, ledger) = assemble(
         "0 0 Q WFS 8+8\n1 0 G WFS 8+8\n2 0 D WS 8+8\n5 0 C WS 8+8\n6 0 D FF\n9 0 C FF\n10 0 C WS 8+0",

@@ -1,7 +1,7 @@
 //! The flush machinery: one flush of the drive serves several bios, and bios end without data.
 //!
 //! ```text
-//! fsync (an empty bio)       queue FWS, get; issue FF, complete FF;     complete WS, empty, no place
+//! fsync (an empty bio)       queue FWS, get; issue FF, complete FF;     complete WS, empty, sector 0
 //! FUA without drive support  queue, get WFS; issue, complete WS (data);
 //!                            issue FF, complete FF;                     complete WS, empty, at its place
 //! ```
@@ -22,8 +22,13 @@ impl Assembler {
         device: usize,
         out: &mut Vec<Request>,
     ) -> bool {
-        if event.length_bytes > 0 || event.sector.is_some() || event.op != Op::Write {
+        // The empty bio is completed by its own length: tracepoints print it at sector 0.
+        let has_place = event.sector.is_some_and(|sector| sector.0 > 0);
+        if event.length_bytes > 0 || has_place || event.op != Op::Write {
             return false;
+        }
+        if self.is_empty_part(event, device) {
+            return true;
         }
         let slot = self
             .find_flush(device, Open::is_waiting)
