@@ -49,7 +49,7 @@ const NEEDED: [&str; 2] = [ISSUE, COMPLETE];
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
 /// The reader is woken when a ring holds this much, or a quarter of the ring if that is less:
 /// often enough to find the records still in the processor's cache.
-const WATERMARK_BYTES: u64 = 512 << 10;
+const WATERMARK_BYTES: u64 = 4 << 20;
 /// Files that the rest of the program may need.
 const SPARE_FILES: usize = 64;
 
@@ -282,8 +282,8 @@ mod tests {
     fn the_reader_is_woken_early_in_small_rings() {
         let page = u32::try_from(sys::page_size()).unwrap();
         assert_eq!(watermark(3), page * 2);
-        assert_eq!(watermark(20), 512 << 10);
-        assert_eq!(watermark(255), 512 << 10);
+        assert_eq!(watermark(20), 4 << 20);
+        assert_eq!(watermark(255), 4 << 20);
     }
 
     #[test]

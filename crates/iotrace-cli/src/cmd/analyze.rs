@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use iotrace_dataset::{Dataset, Run};
+use iotrace_dataset::{Dataset, Run, ledger_from_documents};
 use iotrace_metrics::{CompareOptions, RunInput, compare, summarize_run};
 use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Nanos, Summary};
 use iotrace_report::{Colour, Context, Report};
@@ -108,7 +108,7 @@ fn summarize_one(
 ) -> anyhow::Result<(iotrace_model::RunSummary, iotrace_metrics::RunSample)> {
     let document = &run.document;
     let devices: Vec<DeviceFacts> = document.devices.iter().map(DeviceFacts::from).collect();
-    let ledger = iotrace_dataset::ledger_from_documents(&document.ledger);
+    let ledger = ledger_from_documents(&document.ledger);
     let requests = root.join(&run.folder).join("requests.parquet");
     let input = RunInput {
         requests: &requests,
@@ -137,7 +137,10 @@ fn context(dataset: &Dataset, summary: &Summary) -> Context {
     let devices = first.map_or_else(Vec::new, |run| {
         run.document.devices.iter().map(|device| describe(&DeviceFacts::from(device))).collect()
     });
-    let mut warnings = manifest.incomplete.clone();
+    // The report tells of losses itself, in more detail.
+    let losses = super::record::loss_sentence(&ledger_from_documents(&manifest.ledger));
+    let mut warnings: Vec<String> =
+        manifest.incomplete.iter().filter(|reason| **reason != losses).cloned().collect();
     for run in summary.runs.iter().filter(|run| run.exit_code != Some(0)) {
         warnings.push(match run.exit_code {
             Some(code) => format!("the workload of {} failed with exit code {code}", run.folder),

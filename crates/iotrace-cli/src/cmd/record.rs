@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{ArgAction, ValueEnum};
 use iotrace_capture::{Identifiers, RunAs, Target, find_device};
+use iotrace_model::Ledger;
 
 use crate::exit::Exit;
 use crate::talk::Talk;
@@ -180,6 +181,11 @@ impl Plan {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         execute::execute(&self)
     }
+}
+
+/// How a manifest names its losses among the reasons why it is incomplete.
+pub(crate) fn loss_sentence(ledger: &Ledger) -> String {
+    format!("{} events were lost", ledger.lost())
 }
 
 /// The devices that were named, each once, with the members of stacked ones behind them.

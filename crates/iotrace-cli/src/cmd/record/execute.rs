@@ -344,7 +344,7 @@ fn finish(
         incomplete.push(format!("interrupted during run {} of {planned}", done.len()));
     }
     if ledger.lost() > 0 {
-        incomplete.push(format!("{} events were lost", ledger.lost()));
+        incomplete.push(super::loss_sentence(&ledger));
     }
     let entries = done.iter().map(|run| run.entry.clone()).collect();
     let manifest = document::manifest(plan, created, entries, &ledger, incomplete);
