@@ -59,8 +59,8 @@ struct Drain<R> {
     ledger: Ledger,
     /// Gaps that no record tells of.
     gaps: Vec<Loss>,
-    /// When the counters were read last, since the start.
-    last_check: Nanos,
+    /// When the rings were read last, since the start.
+    last_round: Nanos,
     events: u64,
     in_flight: i64,
     shared: Arc<Shared>,
@@ -74,8 +74,10 @@ struct Stream<R> {
     samples: u64,
     /// Losses that the kernel told in records.
     told_lost: u64,
-    /// Events that were counted but never sampled.
+    /// Events that were counted but never sampled, as far as known.
     unsampled: u64,
+    /// When it was proven last that there were no others, since the start.
+    proven: Nanos,
 }
 
 impl Session {
@@ -98,7 +100,14 @@ impl Session {
         let mut streams = Vec::new();
         for OpenedCpu { cpu, counters, ids, ring } in opened.cpus {
             cpus.push(CpuCounters { cpu, counters, first_id: ids.first().copied().unwrap_or(0) });
-            streams.push(Stream { cpu, ring, samples: 0, told_lost: 0, unsampled: 0 });
+            streams.push(Stream {
+                cpu,
+                ring,
+                samples: 0,
+                told_lost: 0,
+                unsampled: 0,
+                proven: Nanos(0),
+            });
         }
         let started = sys::monotonic();
         let started_realtime = sys::realtime();
@@ -112,7 +121,7 @@ impl Session {
             started,
             ledger: Ledger::default(),
             gaps: Vec::new(),
-            last_check: Nanos(0),
+            last_round: Nanos(0),
             events: 0,
             in_flight: 0,
             shared,
@@ -126,14 +135,16 @@ impl Session {
         let leaders = self.cpus.iter().filter_map(|cpu| cpu.counters.first());
         let files: Vec<_> = leaders.map(|counter| counter.file().as_fd()).collect();
         let mut stopping = false;
+        let mut checked = self.drain.started;
         while !stopping {
             stopping = sys::wait(&files, stop.as_fd(), PERIOD)
                 .map_err(|source| Error::CaptureThread { source })?;
             let now = sys::monotonic();
-            if now - self.drain.started - self.drain.last_check < CHECK {
+            if now - checked < CHECK {
                 self.drain.round(now)?;
             } else {
                 self.drain.round_beside(&self.cpus, now)?;
+                checked = now;
             }
         }
         switch(&self.cpus, Counter::disable)?;
@@ -148,7 +159,8 @@ impl Session {
 
     fn finish(self, stopped: Nanos) -> Result<Capture, Error> {
         let highest = self.cpus.iter().map(|cpu| cpu.cpu.0).max().unwrap_or(0);
-        let Drain { file, ledger, gaps, events, started, shared, .. } = self.drain;
+        let Drain { file, ledger, mut gaps, events, started, shared, .. } = self.drain;
+        gaps.sort_by_key(|gap| (gap.from, gap.cpu));
         let closing = Closing {
             cpus_available: highest.saturating_add(1),
             cpus_online: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
@@ -220,36 +232,55 @@ impl Totals {
 }
 
 impl<R: ByteRing> Drain<R> {
-    /// One round, and what the counters said before it beside what came out of the rings.
+    /// One round, with the counters read in its middle. What waited before the reading was counted
+    /// by then, and what was counted waits by now: so the samples of both moments enclose those
+    /// that the counters stand for.
     fn round_beside(&mut self, cpus: &[CpuCounters], now: Nanos) -> Result<(), Error> {
+        let before = self.pending();
         let mut totals = Vec::with_capacity(cpus.len());
         for cpu in cpus {
-            totals.push((cpu.cpu, Totals::read(cpu)?));
+            totals.push(Totals::read(cpu)?);
         }
+        self.read_rings(&before, now)?;
+        let least: Vec<u64> = self.streams.iter().map(|stream| stream.samples).collect();
         self.round(now)?;
-        for (cpu, totals) in totals {
-            self.note_unsampled(cpu, totals, now);
+        for ((cpu, totals), least) in cpus.iter().zip(totals).zip(least) {
+            self.note_unsampled(cpu.cpu, totals, least, now);
         }
-        self.last_check = now - self.started;
         Ok(())
+    }
+
+    fn pending(&self) -> Vec<usize> {
+        self.streams.iter().map(|stream| stream.ring.pending()).collect()
     }
 
     /// Reads every ring once. `now` dates what has no time of its own.
     fn round(&mut self, now: Nanos) -> Result<(), Error> {
-        let pending: Vec<_> = self.streams.iter().map(|stream| stream.ring.pending()).collect();
-        let bytes: usize = pending.iter().sum();
-        if bytes == 0 {
-            return Ok(());
-        }
-        let grown = self.file.bytes() + u64::try_from(bytes).expect("usize fits in 64 bits");
-        self.is_full |= self.limit_bytes.is_some_and(|limit| grown + ROUND_BYTES > limit);
-        for (index, length) in pending.into_iter().enumerate() {
-            self.read_ring(index, length, now)?;
-        }
-        if !self.is_full {
+        let pending = self.pending();
+        self.read_rings(&pending, now)?;
+        if pending.iter().any(|length| *length > 0) && !self.is_full {
             self.file.finish_round()?;
         }
+        self.last_round = now - self.started;
         self.publish();
+        Ok(())
+    }
+
+    /// Reads so many bytes of each ring.
+    fn read_rings(&mut self, lengths: &[usize], now: Nanos) -> Result<(), Error> {
+        let bytes: usize = lengths.iter().sum();
+        let grown = self.file.bytes() + u64::try_from(bytes).expect("usize fits in 64 bits");
+        let is_full =
+            bytes > 0 && self.limit_bytes.is_some_and(|limit| grown + ROUND_BYTES > limit);
+        if is_full && !self.is_full {
+            self.is_full = true;
+            let (from, to) = (self.last_round, Nanos(i64::MAX));
+            let cpus = self.streams.iter().map(|stream| stream.cpu);
+            self.gaps.extend(cpus.map(|cpu| Loss { cpu, from, to, count: 0 }));
+        }
+        for (index, length) in lengths.iter().enumerate() {
+            self.read_ring(index, *length, now)?;
+        }
         Ok(())
     }
 
@@ -285,19 +316,22 @@ impl<R: ByteRing> Drain<R> {
         Ok(())
     }
 
-    /// Notes events that the counters saw before this round and that no ring gave out by its end:
-    /// they fell between the last check and now.
-    fn note_unsampled(&mut self, cpu: Cpu, totals: Totals, now: Nanos) {
-        let (from, to) = (self.last_check, now - self.started);
+    /// Notes events that were counted and never sampled. `least` samples had surely been counted,
+    /// and all that came out by now may have been. The gap goes back to the last time at which
+    /// the counters proved that there was none beyond those known.
+    fn note_unsampled(&mut self, cpu: Cpu, totals: Totals, least: u64, now: Nanos) {
+        let now = now - self.started;
         let Some(stream) = self.streams.iter_mut().find(|stream| stream.cpu == cpu) else { return };
-        let unsampled = totals.unsampled(stream.samples);
-        let count = unsampled.saturating_sub(stream.unsampled);
-        if count == 0 {
-            return;
+        let count = totals.unsampled(stream.samples).saturating_sub(stream.unsampled);
+        if count > 0 {
+            stream.unsampled += count;
+            let gap = Loss { cpu, from: stream.proven, to: now, count };
+            self.ledger.add(Cause::NotSampled, Some(cpu), Some(gap.from), count);
+            self.gaps.push(gap);
         }
-        stream.unsampled = unsampled;
-        self.ledger.add(Cause::NotSampled, Some(cpu), Some(from), count);
-        self.gaps.push(Loss { cpu, from, to, count });
+        if totals.unsampled(least) <= stream.unsampled {
+            stream.proven = now;
+        }
     }
 
     /// Accounts for losses after the last record of a CPU, which the kernel tells only with a
@@ -444,19 +478,36 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_counted_but_not_sampled_are_a_gap_since_the_last_check() {
+    fn events_that_were_counted_but_not_sampled_are_a_gap_since_the_last_proof() {
         let mut drain = drain(None);
+        let totals = |fired| Totals { fired, lost: Some(1) };
         drain.streams[1].ring.push(&sample(7, 0));
         drain.round(Nanos(500)).unwrap();
-        let totals = |fired| Totals { fired, lost: Some(1) };
-        drain.note_unsampled(Cpu(1), totals(2), Nanos(500));
-        assert_eq!(drain.gaps, []);
-        drain.last_check = Nanos(400);
-        drain.note_unsampled(Cpu(1), totals(5), Nanos(700));
-        drain.note_unsampled(Cpu(1), totals(5), Nanos(800));
+        // One sample, one loss, two counted: proven at 400 since the start.
+        drain.note_unsampled(Cpu(1), totals(2), 1, Nanos(500));
+        assert_eq!((drain.gaps.len(), drain.streams[1].proven), (0, Nanos(400)));
+        // Three counted, and the second sample may have come before or after: nothing is proven.
+        drain.streams[1].ring.push(&sample(7, 0));
+        drain.round(Nanos(600)).unwrap();
+        drain.note_unsampled(Cpu(1), totals(3), 1, Nanos(600));
+        assert_eq!((drain.gaps.len(), drain.streams[1].proven), (0, Nanos(400)));
+        // Six counted, two samples, one loss: three are missing, perhaps since 400.
+        drain.note_unsampled(Cpu(1), totals(6), 2, Nanos(700));
         let gap = Loss { cpu: Cpu(1), from: Nanos(400), to: Nanos(600), count: 3 };
-        assert_eq!(drain.gaps, [gap]);
+        assert_eq!((drain.gaps.as_slice(), drain.streams[1].proven), (&[gap][..], Nanos(600)));
         check(&drain, Cause::NotSampled, 3, 1, 400);
+    }
+
+    #[test]
+    fn what_is_dropped_beyond_the_limit_is_a_gap_to_the_end() {
+        let head = drain(None).file.bytes();
+        let mut drain = drain(Some(head + 64 + 8));
+        for now in [500, 600, 700] {
+            drain.streams[1].ring.push(&sample(7, 0));
+            drain.round(Nanos(now)).unwrap();
+        }
+        let gap = |cpu| Loss { cpu: Cpu(cpu), from: Nanos(400), to: Nanos(i64::MAX), count: 0 };
+        assert_eq!(drain.gaps, [gap(0), gap(1)]);
     }
 
     #[test]
@@ -478,6 +529,7 @@ mod tests {
             samples: 0,
             told_lost: 0,
             unsampled: 0,
+            proven: Nanos(0),
         };
         let description = Description {
             events: &[],
@@ -496,7 +548,7 @@ mod tests {
             started: Nanos(100),
             ledger: Ledger::default(),
             gaps: Vec::new(),
-            last_check: Nanos(0),
+            last_round: Nanos(0),
             events: 0,
             in_flight: 0,
             shared: Arc::default(),

@@ -47,8 +47,8 @@ const COMPLETE: &str = "block_rq_complete";
 const NEEDED: [&str; 2] = [ISSUE, COMPLETE];
 
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
-/// The reader is woken when a ring holds this much, or a quarter of the ring if that is less:
-/// often enough to find the records still in the processor's cache.
+/// The reader is woken when a ring holds this much, or a quarter of the ring if that is less: seldom
+/// enough that waking up costs little, early enough that the rest of the ring takes a burst.
 const WATERMARK_BYTES: u64 = 4 << 20;
 /// Files that the rest of the program may need.
 const SPARE_FILES: usize = 64;
