@@ -12,10 +12,14 @@ mod ata;
 mod bytes;
 mod error;
 mod format;
+mod lines;
 mod merge;
 mod perf;
+mod reader;
 mod rwbs;
 mod tracepoint;
+mod window;
 
 pub use error::Error;
 pub use perf::{Options, PerfReader, Records};
+pub use reader::{About, Progress, Reader};
