@@ -5,7 +5,9 @@
 //! mistake there is not repeated here; a wrong call stops the test at once.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
+mod beside;
 mod event_builder;
 mod layout;
 mod letters;
@@ -14,6 +16,7 @@ mod text;
 
 use iotrace_model::DeviceId;
 
+pub use beside::beside;
 pub use event_builder::EventBuilder;
 pub use perf_file::{FormatsPlace, PerfFileBuilder};
 pub use text::trace;
