@@ -17,6 +17,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The file does not begin with a record of blktrace.
+    #[error(
+        "{path}: not a blktrace file: byte 0 does not begin a record of version 7 or 8 in either \
+         byte order"
+    )]
+    NotBlktrace {
+        /// The file.
+        path: String,
+    },
     /// The file begins with something else.
     #[error("{path}: not a perf file: byte 0 does not begin the word PERFILE2")]
     BadMagic {
