@@ -348,7 +348,7 @@ fn holds_many_cpus(stream: &Stream) -> bool {
     let mut rest = stream.ahead();
     let mut first = None;
     while let Found::Record(record, size) = stream.order().record(rest) {
-        if *first.get_or_insert(record.cpu) != record.cpu {
+        if !record.is_notify() && *first.get_or_insert(record.cpu) != record.cpu {
             return true;
         }
         rest = rest.get(size..).unwrap_or_default();

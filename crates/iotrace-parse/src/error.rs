@@ -17,6 +17,54 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// There is no such file, nor one for which the name stands.
+    #[error("there is no file {path}, nor {path}.blktrace.0 or another of its CPUs")]
+    NotFound {
+        /// The name.
+        path: String,
+    },
+    /// A folder where a file was expected.
+    #[error("{path} is a folder; name the files in it, such as {path}/sda for sda.blktrace.*")]
+    Folder {
+        /// The folder.
+        path: String,
+    },
+    /// There is nothing in the file.
+    #[error("{path} is empty: nothing was recorded, or the recorder could not write")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+    /// Nothing that can be read.
+    #[error(
+        "{path}: no trace that can be read: it begins with {start:?}; known are blktrace files, \
+         blkparse text, perf.data, perf script text and ftrace text, also compressed by gzip, zstd \
+         or xz; if it is one of them, name it with --format"
+    )]
+    UnknownFormat {
+        /// The file.
+        path: String,
+        /// What it begins with.
+        start: String,
+    },
+    /// trace-cmd's own file.
+    #[error(
+        "{path}: a trace.dat of trace-cmd, which cannot be read; print it with \
+         trace-cmd report {path} and import the text"
+    )]
+    TraceDat {
+        /// The file.
+        path: String,
+    },
+    /// A table of biosnoop.
+    #[error(
+        "{path}: a table of biosnoop, which has one latency for each request and no events; \
+         record with iotrace, blktrace or perf to see where the time went"
+    )]
+    Biosnoop {
+        /// The file.
+        path: String,
+    },
     /// The file does not begin with a record of blktrace.
     #[error(
         "{path}: not a blktrace file: byte 0 does not begin a record of version 7 or 8 in either \

@@ -3,13 +3,13 @@
 //! A record that is cut by the end of the file is normal: blktrace was killed. Behind bytes that are
 //! no record, the stream goes on at the next place that can be one.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 
 use super::record::{Found, Order, Record};
 use crate::Error;
 
 /// Bytes read at once.
-const BLOCK: usize = 1 << 20;
+const BLOCK: u64 = 1 << 20;
 /// No record is longer: a header and a payload of 16 bits.
 const LONGEST: usize = 64 + (1 << 16);
 
@@ -23,6 +23,8 @@ pub(super) struct Stream {
     start: usize,
     end: u64,
     ended: bool,
+    /// Why it could not be read on, to be told behind what was read.
+    failure: Option<Error>,
     /// Bytes of the payload of the record that was handed out last, before `start`.
     payload: usize,
     pub(super) broken: Broken,
@@ -51,12 +53,13 @@ impl Stream {
             start: 0,
             end: 0,
             ended: false,
+            failure: None,
             payload: 0,
             broken: Broken::default(),
         };
-        stream.fill()?;
+        stream.fill();
         if stream.block.is_empty() {
-            return Ok(None);
+            return stream.failure.map_or(Ok(None), Err);
         }
         match Order::of(&stream.block) {
             Some(order) => stream.order = order,
@@ -83,11 +86,11 @@ impl Stream {
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if !self.ended && self.block.len() - self.start < LONGEST {
-                self.fill()?;
+                self.fill();
             }
             let rest = self.block.get(self.start..).unwrap_or_default();
             if rest.is_empty() {
-                return Ok(None);
+                return self.failure.take().map_or(Ok(None), Err);
             }
             match self.order.record(rest) {
                 Found::Record(record, size) => {
@@ -99,7 +102,7 @@ impl Stream {
                     self.broken.cut = Some(self.offset());
                     self.start = self.block.len();
                 }
-                Found::Nothing => self.resynchronise()?,
+                Found::Nothing => self.resynchronise(),
             }
         }
     }
@@ -111,7 +114,7 @@ impl Stream {
     }
 
     /// Passes over bytes up to the next place at which a record can begin.
-    fn resynchronise(&mut self) -> Result<(), Error> {
+    fn resynchronise(&mut self) {
         let from = self.offset();
         loop {
             let rest = self.block.get(self.start..).unwrap_or_default();
@@ -127,12 +130,11 @@ impl Stream {
                 // A record can begin in the last bytes and not be known yet.
                 None => self.start += rest.len().saturating_sub(LONGEST).max(1),
             }
-            self.fill()?;
+            self.fill();
         }
         self.broken.stretches += 1;
         self.broken.bytes += self.offset() - from;
         self.broken.first.get_or_insert(from);
-        Ok(())
     }
 
     fn offset(&self) -> u64 {
@@ -141,27 +143,19 @@ impl Stream {
 
     /// Reads the next block behind the rest of the last one.
     #[cold]
-    fn fill(&mut self) -> Result<(), Error> {
+    fn fill(&mut self) {
         self.block.drain(..self.start);
         self.start = 0;
         self.payload = 0;
-        let want = self.block.len() + BLOCK;
-        while self.block.len() < want && !self.ended {
-            let have = self.block.len();
-            self.block.resize(want, 0);
-            let read = self.reader.read(self.block.get_mut(have..).unwrap_or_default());
-            self.block.truncate(have + *read.as_ref().unwrap_or(&0));
-            match read {
-                Ok(0) => self.ended = true,
-                Ok(bytes) => self.end += bytes as u64,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => {
-                    let path = self.path.clone();
-                    return Err(Error::Read { path, offset: self.end, source });
-                }
-            }
+        let before = self.block.len();
+        let read = self.reader.by_ref().take(BLOCK).read_to_end(&mut self.block);
+        // What was read before an error is there all the same.
+        let bytes = (self.block.len() - before) as u64;
+        self.end += bytes;
+        self.ended = bytes < BLOCK;
+        if let Err(source) = read {
+            self.failure = Some(Error::Read { path: self.path.clone(), offset: self.end, source });
         }
-        Ok(())
     }
 }
 
@@ -197,10 +191,29 @@ mod tests {
     fn rubbish_longer_than_a_block_is_passed_over() {
         let first = BlktraceBuilder::new().queue(10, 0, 8).build();
         let mut bytes = first.clone();
-        bytes.resize(first.len() + 3 * BLOCK, 0);
+        let block = usize::try_from(BLOCK).unwrap();
+        bytes.resize(first.len() + 3 * block, 0);
         bytes.extend(first);
         let (records, broken) = read(&bytes);
-        assert_eq!((records, broken.bytes), (2, 3 * BLOCK as u64));
+        assert_eq!((records, broken.bytes), (2, 3 * BLOCK));
+    }
+
+    #[test]
+    fn what_was_read_before_an_error_is_not_lost() {
+        let bytes = BlktraceBuilder::new().queue(10, 0, 8).queue(20, 8, 8).build();
+        let reader = std::io::Cursor::new(bytes).chain(Failing);
+        let mut stream = Stream::open(Box::new(reader), "test").unwrap().unwrap();
+        assert!(stream.next().unwrap().is_some());
+        assert!(stream.next().unwrap().is_some());
+        assert!(matches!(stream.next(), Err(Error::Read { offset: 96, .. })));
+    }
+
+    struct Failing;
+
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("a disk fails"))
+        }
     }
 
     #[track_caller]
