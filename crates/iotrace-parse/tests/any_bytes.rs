@@ -5,12 +5,12 @@
 mod support;
 
 use iotrace_model::{Action, Cause, Event, Flags, Item, Ledger, Loss, Op};
-use iotrace_parse::{Options, Records};
+use iotrace_parse::{Reader, Records};
 use iotrace_testkit::{EventBuilder, FormatsPlace, PerfFileBuilder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::support::{Kernel, builder, open, read, time};
+use self::support::{Kernel, builder, open, own_times, read, time};
 
 /// What a file holds, in the order of the file.
 #[derive(Clone, Debug)]
@@ -110,10 +110,10 @@ fn unused(ledger: &Ledger) -> u64 {
 
 /// Reads what can be read; nothing may panic, and the books must balance.
 fn survive(bytes: &[u8]) -> Vec<Item> {
-    let Ok(mut reader) = open(bytes, Options::default()) else { return Vec::new() };
+    let Ok(mut reader) = open(bytes, own_times()) else { return Vec::new() };
     let items = support::drain(&mut reader);
     let Records { read, used } = reader.records();
-    assert_eq!(read, used + unused(reader.ledger()));
+    assert_eq!(read, used + unused(&reader.take_ledger()));
     items
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn layout(self) -> Layout {
+    fn layout(&self) -> &Layout {
         match self {
             Kind::Tracepoint(layout) | Kind::Other(layout) => layout,
         }
@@ -46,25 +46,25 @@ impl Layouts {
 
     /// The layout of a sample; `None` when its event is no tracepoint.
     #[inline]
-    pub(super) fn of_sample(&self, body: &[u8]) -> Option<Layout> {
+    pub(super) fn of_sample(&self, body: &[u8]) -> Option<&Layout> {
         if self.by_id.is_empty() {
-            return Some(self.main);
+            return Some(&self.main);
         }
         match self.find(u64_at(body, 0)) {
             Some(Kind::Tracepoint(layout)) => Some(layout),
             Some(Kind::Other(_)) => None,
-            None => Some(self.main),
+            None => Some(&self.main),
         }
     }
 
     /// The layout of the trailer of a record that is no sample.
-    pub(super) fn of_trailer(&self, body: &[u8]) -> Layout {
+    pub(super) fn of_trailer(&self, body: &[u8]) -> &Layout {
         let id = body.len().checked_sub(8).and_then(|at| u64_at(body, at));
-        self.find(id).map_or(self.main, Kind::layout)
+        self.find(id).map_or(&self.main, Kind::layout)
     }
 
-    fn find(&self, id: Option<u64>) -> Option<Kind> {
+    fn find(&self, id: Option<u64>) -> Option<&Kind> {
         let place = self.by_id.binary_search_by_key(&id?, |(id, _)| *id).ok()?;
-        self.by_id.get(place).map(|(_, kind)| *kind)
+        self.by_id.get(place).map(|(_, kind)| kind)
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 use iotrace_dataset::{EventWriter, RequestWriter};
 use iotrace_model::{DeviceFacts, Event, Item, Ledger, Loss, Nanos, Request};
-use iotrace_parse::{Options, PerfReader};
+use iotrace_parse::{Options, PerfReader, Progress, Reader};
 use iotrace_requests::Assembler;
 
 /// What came out.
@@ -34,7 +34,8 @@ pub(super) fn decode(
 ) -> anyhow::Result<Decoded> {
     capture.seek(SeekFrom::Start(0)).context("cannot read the raw capture again")?;
     let ports = devices.iter().filter_map(|facts| Some((facts.ata_port?, facts.device))).collect();
-    let mut reader = PerfReader::open(capture, name, Options { origin, devices: ports })?;
+    let mut reader =
+        PerfReader::open(capture, name, Options { origin: Some(origin), devices: ports })?;
     let mut event_writer = EventWriter::create(&folder.join("events.parquet"), metadata)?;
     let mut request_writer = RequestWriter::create(&folder.join("requests.parquet"), metadata)?;
     let mut assembler = Assembler::new();
@@ -43,7 +44,7 @@ pub(super) fn decode(
     let (mut items, mut events, mut requests) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         items.clear();
-        let more = reader.next_batch(&mut items)?;
+        let progress = reader.next_batch(&mut items)?;
         for item in &items {
             let time = match item {
                 Item::Event(event) => {
@@ -58,7 +59,7 @@ pub(super) fn decode(
             assembler.push(item, &mut requests);
         }
         flush(&mut events, &mut requests, &mut event_writer, &mut request_writer, &mut decoded)?;
-        if !more {
+        if progress == Progress::End {
             break;
         }
     }
@@ -67,7 +68,7 @@ pub(super) fn decode(
     }
     decoded.ledger.merge(&assembler.finish(&mut requests));
     flush(&mut events, &mut requests, &mut event_writer, &mut request_writer, &mut decoded)?;
-    decoded.ledger.merge(reader.ledger());
+    decoded.ledger.merge(&reader.take_ledger());
     decoded.records_read = reader.records().read;
     event_writer.finish()?;
     request_writer.finish()?;
