@@ -8,7 +8,7 @@
 //! of no size ends the stream, because nothing behind it can be found again; so does the end of the
 //! file within a record.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::file::Section;
@@ -17,8 +17,8 @@ use super::kind;
 use crate::Error;
 use crate::bytes::{u16_at, u32_at, u64_at};
 
-/// Bytes read at once; no record is longer than 64 KiB.
-const BLOCK: u64 = 1 << 20;
+/// Bytes of a block, small enough for a processor's cache; no record is longer than 64 KiB.
+const BLOCK: usize = 256 << 10;
 /// Type, misc and size before every record.
 const HEADER: usize = 8;
 
@@ -58,9 +58,10 @@ pub(super) struct RecordStream<R> {
     path: String,
     /// What is still to be read.
     left: Section,
+    /// Always of `BLOCK` bytes.
     block: Vec<u8>,
-    /// Start of the next record in `block`.
-    start: usize,
+    /// What of `block` was read and not handed out yet.
+    ready: Range<usize>,
     /// Bytes to pass over that are not in `block`.
     skip: u64,
     /// Made for the first compressed record.
@@ -84,8 +85,8 @@ impl<R: Read + Seek> RecordStream<R> {
             reader,
             path: path.to_owned(),
             left: Section::default(),
-            block: Vec::new(),
-            start: 0,
+            block: vec![0; BLOCK],
+            ready: 0..0,
             skip: 0,
             inflater: None,
             payload: None,
@@ -94,8 +95,7 @@ impl<R: Read + Seek> RecordStream<R> {
 
     /// Starts at the beginning of `data`.
     pub(super) fn start(&mut self, data: Section) -> Result<(), Error> {
-        (self.left, self.start, self.skip, self.payload) = (data, 0, 0, None);
-        self.block.clear();
+        (self.left, self.ready, self.skip, self.payload) = (data, 0..0, 0, None);
         if let Some(inflater) = &mut self.inflater {
             inflater.reset();
         }
@@ -104,8 +104,9 @@ impl<R: Read + Seek> RecordStream<R> {
 
     /// Reads the next block behind the rest of the last one, which must be used up.
     pub(super) fn fill(&mut self) -> Result<(), Error> {
-        self.block.drain(..self.start);
-        self.start = 0;
+        let rest = self.ready.len();
+        self.block.copy_within(self.ready.clone(), 0);
+        self.ready = 0..rest;
         if self.skip > 0 {
             let skip = self.skip.min(self.left.size);
             self.left.offset += skip;
@@ -113,12 +114,22 @@ impl<R: Read + Seek> RecordStream<R> {
             self.skip = 0;
             self.seek(self.left.offset)?;
         }
-        let want = self.left.size.min(BLOCK);
-        let read = self.reader.by_ref().take(want).read_to_end(&mut self.block);
-        let read = read.map_err(|source| self.error(source))? as u64;
-        self.left.offset += read;
-        // The file became shorter while it was read.
-        self.left.size = if read < want { 0 } else { self.left.size - read };
+        while self.left.size > 0
+            && let Some(room) = self.block.get_mut(self.ready.end..).filter(|room| !room.is_empty())
+        {
+            let most = usize::try_from(self.left.size).map_or(room.len(), |left| left.min(room.len()));
+            match self.reader.read(room.get_mut(..most).unwrap_or_default()) {
+                // The file became shorter while it was read.
+                Ok(0) => self.left.size = 0,
+                Ok(read) => {
+                    self.ready.end += read;
+                    self.left.offset += read as u64;
+                    self.left.size -= read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error(error)),
+            }
+        }
         Ok(())
     }
 
@@ -143,7 +154,7 @@ impl<R: Read + Seek> RecordStream<R> {
         let is_cut_inside = || self.inflater.as_ref().is_some_and(|inner| !inner.ready.is_empty());
         if self.left.size > 0 {
             State::More
-        } else if self.start < self.block.len() || self.skip > 0 || is_cut_inside() {
+        } else if !self.ready.is_empty() || self.skip > 0 || is_cut_inside() {
             State::Cut
         } else {
             State::Ended
@@ -152,7 +163,7 @@ impl<R: Read + Seek> RecordStream<R> {
 
     /// Where in the file the next record begins that is not inside of another.
     pub(super) fn offset(&self) -> u64 {
-        self.left.offset - (self.block.len() - self.start) as u64
+        self.left.offset - self.ready.len() as u64
     }
 
     /// Whether a compressed record was met.
@@ -168,12 +179,13 @@ impl<R: Read + Seek> RecordStream<R> {
             {
                 return found;
             }
-            let (kind, body) = match cut(&self.block, self.start) {
+            let ready = self.block.get(..self.ready.end).unwrap_or_default();
+            let (kind, body) = match cut(ready, self.ready.start) {
                 Cut::Record(kind, body) => (kind, body),
                 Cut::NoSize => return self.end(),
                 Cut::Short => return Found::Used,
             };
-            self.start = body.end;
+            self.ready.start = body.end;
             match kind {
                 kind::COMPRESSED | kind::COMPRESSED2 => {
                     let Some(payload) = payload(kind, &self.block, body) else {
@@ -231,7 +243,7 @@ impl<R: Read + Seek> RecordStream<R> {
 
     /// Ends the stream: nothing more can be found.
     fn end(&mut self) -> Found {
-        self.start = self.block.len();
+        self.ready.start = self.ready.end;
         self.left.size = 0;
         self.payload = None;
         Found::Broken
@@ -239,9 +251,9 @@ impl<R: Read + Seek> RecordStream<R> {
 
     /// Passes over bytes that are no records.
     fn pass_over(&mut self, bytes: u64) {
-        let here = self.block.len().saturating_sub(self.start);
+        let here = self.ready.len();
         let inside = usize::try_from(bytes).map_or(here, |bytes| bytes.min(here));
-        self.start += inside;
+        self.ready.start += inside;
         self.skip = bytes - inside as u64;
     }
 
