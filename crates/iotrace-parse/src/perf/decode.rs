@@ -67,7 +67,7 @@ impl Decoder {
         let cpu = Cpu(stamp.cpu);
         let malformed = (Cause::Malformed, Some(cpu));
         let raw = layout.raw(body).ok_or(malformed)?;
-        let known = self.tracepoints.find(raw).map_err(|_| malformed)?;
+        let Ok(known) = self.tracepoints.find(raw) else { return Err(malformed) };
         let known = known.ok_or((Cause::Foreign, Some(cpu)))?;
         if self.sequences.len() <= place {
             self.sequences.resize(place + 1, 0);

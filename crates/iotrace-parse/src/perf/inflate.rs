@@ -55,9 +55,10 @@ impl Inflater {
         self.ready = 0..length;
         let room = self.buffer.get_mut(length..).ok_or(Damage)?;
         let (mut input, mut output) = (InBuffer::around(payload), OutBuffer::around(room));
-        let result = self.decoder.run(&mut input, &mut output);
+        if self.decoder.run(&mut input, &mut output).is_err() {
+            return Err(Damage);
+        }
         let (taken, given) = (input.pos(), output.pos());
-        result.map_err(|_| Damage)?;
         self.ready.end += given;
         match (taken, given) {
             (0, 0) if payload.is_empty() => Ok(Inflated::Done),

@@ -106,12 +106,11 @@ impl Layouts {
     fn find(&self, id: Option<u64>) -> Option<&Kind> {
         let id = id?;
         let near = usize::try_from(id.wrapping_sub(self.first)).ok();
-        let place = match near.and_then(|distance| self.near.get(distance)) {
-            Some(place) => *place,
-            None => {
-                let far = self.far.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-                self.far.get(far)?.1
-            }
+        let place = if let Some(place) = near.and_then(|distance| self.near.get(distance)) {
+            *place
+        } else {
+            let far = self.far.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+            self.far.get(far)?.1
         };
         self.kinds.get(usize::from(place))
     }

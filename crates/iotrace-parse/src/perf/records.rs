@@ -117,7 +117,8 @@ impl<R: Read + Seek> RecordStream<R> {
         while self.left.size > 0
             && let Some(room) = self.block.get_mut(self.ready.end..).filter(|room| !room.is_empty())
         {
-            let most = usize::try_from(self.left.size).map_or(room.len(), |left| left.min(room.len()));
+            let most =
+                usize::try_from(self.left.size).map_or(room.len(), |left| left.min(room.len()));
             match self.reader.read(room.get_mut(..most).unwrap_or_default()) {
                 // The file became shorter while it was read.
                 Ok(0) => self.left.size = 0,
