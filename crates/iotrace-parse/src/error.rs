@@ -89,15 +89,6 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// A perf file written to a pipe.
-    #[error(
-        "{path}: a perf file in pipe mode (header of 16 bytes), which cannot be read yet; \
-         record it with perf record -o FILE"
-    )]
-    PipeMode {
-        /// The file.
-        path: String,
-    },
     /// The header points outside the file, or to more than any perf file has.
     #[error("{path}: the {part} at byte {offset} cannot be; the file is cut or damaged")]
     OutOfFile {
@@ -107,6 +98,15 @@ pub enum Error {
         part: &'static str,
         /// Where it should be.
         offset: u64,
+    },
+    /// A perf file of other events only.
+    #[error(
+        "{path}: no tracepoints in this file: its samples are of other events; record with \
+         perf record -a -k mono -e 'block:*'"
+    )]
+    NoTracepoints {
+        /// The file.
+        path: String,
     },
     /// The file does not say how its events are laid out.
     #[error(
@@ -139,15 +139,5 @@ pub enum Error {
         path: String,
         /// What is missing.
         what: &'static str,
-    },
-    /// Records inside compressed ones.
-    #[error(
-        "{path}: compressed records at byte {offset}, which cannot be read yet; record without -z"
-    )]
-    Compressed {
-        /// The file.
-        path: String,
-        /// Where the first one begins.
-        offset: u64,
     },
 }

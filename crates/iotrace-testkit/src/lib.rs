@@ -20,7 +20,7 @@ use iotrace_model::DeviceId;
 pub use beside::beside;
 pub use blktrace::BlktraceBuilder;
 pub use event_builder::EventBuilder;
-pub use perf_file::{FormatsPlace, PerfFileBuilder};
+pub use perf_file::{FormatsPlace, Packing, PerfFileBuilder};
 pub use text::trace;
 
 /// The device of an event that names none.
