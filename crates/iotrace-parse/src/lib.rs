@@ -17,9 +17,14 @@ mod merge;
 mod perf;
 mod reader;
 mod rwbs;
+mod trace_text;
 mod tracepoint;
 mod window;
 
 pub use error::Error;
 pub use perf::{Options, PerfReader, Records};
 pub use reader::{About, Progress, Reader};
+pub use trace_text::{
+    TextKind, TraceTextOptions, TraceTextReader, looks_like_biosnoop, looks_like_ftrace,
+    looks_like_perf_script,
+};
