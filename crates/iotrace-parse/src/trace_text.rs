@@ -78,11 +78,13 @@ impl<R: BufRead> TraceTextReader<R> {
         // The first event waits in the window, so that nothing comes out yet.
         let mut out = Vec::new();
         while !text.has_begun() {
-            let line = if text.lines() < MOST_BEFORE { lines.next()? } else { None };
+            let number = lines.number() + 1;
+            let line = if number <= MOST_BEFORE { lines.next()? } else { None };
             let Some(line) = line else {
-                return Err(Error::NoTraceText { path: path.to_owned(), lines: text.lines() });
+                return Err(Error::NoTraceText { path: path.to_owned(), lines: lines.number() });
             };
-            text.take(line, &mut out);
+            text.take(number, line, &mut out);
+            text.note_cut(lines.is_cut());
         }
         Ok(Self { lines, text, held: Vec::new(), has_ended: false })
     }
@@ -95,20 +97,22 @@ impl<R: BufRead + Send> Reader for TraceTextReader<R> {
         }
         let start = out.len();
         if !self.held.is_empty() {
-            self.text.take_held(&self.held, out);
+            self.text.take(self.lines.number(), &self.held, out);
             self.held.clear();
         }
         for _ in 0..BATCH {
+            let number = self.lines.number() + 1;
             let Some(line) = self.lines.next()? else {
                 self.has_ended = true;
                 self.text.end(start, out);
                 return Ok(Progress::End);
             };
-            if self.text.take(line, out) == Took::Restart {
+            if self.text.take(number, line, out) == Took::Restart {
                 self.held.extend_from_slice(line);
                 self.text.end_section(start, out);
                 return Ok(Progress::Restart);
             }
+            self.text.note_cut(self.lines.is_cut());
         }
         self.text.end_batch(start, out);
         Ok(Progress::More)

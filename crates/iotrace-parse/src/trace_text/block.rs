@@ -164,7 +164,7 @@ fn priority(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Fault> {
     let class = if first.is_ascii_digit() {
         cursor.number(EXPECTED)?
     } else {
-        let end = cursor.0.iter().position(|byte| *byte == b',').ok_or(Fault::Wrong(EXPECTED))?;
+        let end = cursor.0.iter().position(|byte| *byte == b',').ok_or(Fault::Short)?;
         let (word, rest) = cursor.0.split_at_checked(end).ok_or(Fault::Short)?;
         cursor.0 = rest;
         match word {
@@ -287,4 +287,157 @@ fn bare_device(cursor: &mut Cursor<'_>) -> Result<DeviceId, Fault> {
         return Err(Fault::Wrong("a dev_t of 32 bits"));
     }
     Ok(device_id(dev))
+}
+
+#[cfg(test)]
+mod tests {
+    use iotrace_model::{Cpu, Flags, Item, Nanos, Op};
+    use iotrace_testkit::{EventBuilder, trace};
+
+    use super::*;
+    use crate::tracepoint::{Context, action};
+
+    #[test]
+    fn requests_are_read_in_the_forms_of_every_kernel() {
+        check("block_rq_issue: 8,0 WS 4096 () 2072 + 8 [dd]", "D WS 2072+8 comm=dd");
+        check("block_rq_insert: 8,16 W 0 () 2072 + 8 [dd]", "I W 2072+8 comm=dd @8,16");
+        check("block_rq_issue: 8,0 RA 4096 () 0 + 8 be,0,4 [dd]", "D RA 0+8 comm=dd prio=16388");
+        check("block_rq_issue: 8,0 R 8 () 0 + 8 0x2,0,4 [dd]", "D R 0+8 comm=dd prio=16388");
+        check("block_rq_issue: 8,0 R 8 () 0 + 8 rt,1,7 [dd]", "D R 0+8 comm=dd prio=8207");
+        check("block_rq_issue: 8,0 R 8 () 0 + 8 none,0,0 [dd]", "D R 0+8 comm=dd prio=0");
+        check("block_rq_issue: 8,0 R 8 () 0 + 8 idle,0,7 [dd]", "D R 0+8 comm=dd prio=24583");
+        check("block_rq_merge: 8,0 W 4096 () 4112 + 8 [dd]", "RM W 4112+8 comm=dd");
+        check("block_rq_requeue: 8,0 WS () 2072 + 8 [0]", "R WS 2072+8 comm=");
+        check("block_rq_complete: 8,0 WS () 2072 + 8 [0]", "C WS 2072+8 comm=");
+        check(
+            "block_rq_complete: 8,0 WS () 2072 + 8 be,0,4 [-5]",
+            "C WS 2072+8 comm= prio=16388 =-5",
+        );
+        check("block_rq_complete: 8,0 WS () 2072 + 8 [5]", "C WS 2072+8 comm= =-5");
+        check("block_rq_complete: 8,0 WS () 4656 + 0 [0]", "C WS 4656+0 comm=");
+        check("block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]", "C FF comm=");
+        check("block_rq_issue: 8,0 FF 0 () 0 + 0 [kworker/0:1H]", "D FF comm=kworker/0:1H");
+    }
+
+    #[test]
+    fn bios_are_read() {
+        check("block_bio_queue: 8,0 WS 2072 + 8 [dd]", "Q WS 2072+8 comm=dd");
+        check("block_getrq: 8,0 WS 2072 + 8 [dd]", "G WS 2072+8 comm=dd");
+        check("block_bio_backmerge: 8,0 W 2080 + 8 [dd]", "M W 2080+8 comm=dd");
+        check("block_bio_frontmerge: 8,0 W 2064 + 8 [dd]", "F W 2064+8 comm=dd");
+        check("block_bio_bounce: 8,0 W 2064 + 8 [dd]", "B W 2064+8 comm=dd");
+        check("block_sleeprq: 8,0 W 2064 + 8 [dd]", "S W 2064+8 comm=dd");
+        check("block_bio_queue: 8,0 FWS 0 + 0 [dd]", "Q FWS comm=dd");
+        check("block_bio_queue: 8,0 FWS 18446744073709531616 + 0 [dd]", "Q FWS comm=dd");
+        check("block_bio_complete: 253,0 W 2072 + 8 [0]", "BC W 2072+8 comm= @253,0");
+        check("block_bio_complete: 253,0 W 2072 + 8 [-5]", "BC W 2072+8 comm= @253,0 =-5");
+        check("block_bio_remap: 8,0 WS 2072 + 8 <- (8,1) 24", "A WS 2072+8 comm= <-8,1:24");
+        check("block_split: 8,0 RS 4096 / 5184 [dd]", "X RS 4096+1088 comm=dd >5184");
+    }
+
+    #[test]
+    fn bare_values_are_read_too() {
+        let issue = "block_rq_issue: dev=8388608 sector=2072 nr_sector=8 bytes=4096 ioprio=16388";
+        check(&format!("{issue} rwbs=WS comm=dd cmd="), "D WS 2072+8 comm=dd prio=16388");
+        check(
+            "block_getrq: dev=0x800010 sector=0x818 nr_sector=0x8 rwbs=WS comm=dd",
+            "G WS 2072+8 comm=dd @8,16",
+        );
+        check(
+            "block_rq_complete: dev=8388608 sector=18446744073709551615 nr_sector=0 error=-5 rwbs=FF cmd=",
+            "C FF comm= =-5",
+        );
+        check(
+            "block_split: [FAILED TO PARSE] dev=8388608 sector=4096 new_sector=5184 rwbs=RS comm=dd",
+            "X RS 4096+1088 comm=dd >5184",
+        );
+        check(
+            "block_bio_remap: dev=8388608 sector=2072 nr_sector=8 old_dev=8388609 old_sector=24 rwbs=WS",
+            "A WS 2072+8 comm= <-8,1:24",
+        );
+        let spaced =
+            values("block_bio_queue: dev=8388608 sector=1 nr_sector=8 rwbs= comm=Web Content ");
+        assert_eq!(spaced.map(|values| values.comm), Ok(Comm::new(b"Web Content")));
+    }
+
+    #[test]
+    fn passthrough_counts_bytes_and_shows_its_command() {
+        for text in [
+            "block_rq_issue: 8,0 N 36 (12 00 00 00 24 00 ..) 0 + 0 [sg_inq]",
+            "block_rq_issue: dev=8388608 sector=0 nr_sector=0 bytes=36 rwbs=N comm=sg_inq cmd=12 00",
+        ] {
+            let expected = EventBuilder::new(Action::Issue, 0).op(Op::Other, Flags::default());
+            assert_eq!(event(text), Ok(expected.bytes(36).thread(1, "sg_inq").item()));
+        }
+    }
+
+    #[test]
+    fn a_request_remap_may_count_its_bios() {
+        let expected = EventBuilder::new(Action::RequestRemap, 0)
+            .op(Op::Write, Flags::SYNC)
+            .sectors(2072, 8)
+            .thread(1, "")
+            .remap(DeviceId { major: 8, minor: 1 }, 24)
+            .item();
+        assert_eq!(event("block_rq_remap: 8,0 WS 2072 + 8 <- (8,1) 24 1"), Ok(expected));
+    }
+
+    #[test]
+    fn a_plug_names_a_task_only() {
+        let plug = |action| {
+            let builder = EventBuilder::new(action, 0).op(Op::Other, Flags::default());
+            Ok(builder.device(None).thread(1, "a]b [c").item())
+        };
+        assert_eq!(event("block_plug: [a]b [c]"), plug(Action::Plug));
+        assert_eq!(event("block_unplug: [a]b [c] 12"), plug(Action::Unplug));
+        assert_eq!(event("block_unplug: nr_rq=12 comm=a]b [c"), plug(Action::Unplug));
+    }
+
+    #[test]
+    fn a_comment_behind_the_event_is_passed_over() {
+        check("block_getrq: 8,0 R 8 + 8 [dd]    <<<<[the] first", "G R 8+8 comm=dd");
+        check("block_rq_complete: 8,0 R () 8 + 8 [0] <<<< done", "C R 8+8 comm=");
+    }
+
+    #[test]
+    fn what_ends_too_early_is_told_from_what_is_wrong() {
+        let whole = "block_rq_issue: 8,0 WS 4096 () 2072 + 8 be,0,4 [dd]";
+        for end in "block_rq_issue:".len()..whole.len() {
+            let fault = values(&whole[..end]).map(|_| ());
+            assert_eq!(fault, Err(Fault::Short), "{}", &whole[..end]);
+        }
+        wrong("block_rq_issue: 4096,0 WS 4096 () 2072 + 8 [dd]", "major,minor of a device");
+        wrong("block_rq_issue: 8,1048576 W 4096 () 2072 + 8 [dd]", "major,minor of a device");
+        wrong("block_rq_issue: 8,0 WS many () 2072 + 8 [dd]", "a number of bytes");
+        wrong("block_getrq: 8,0 WS 2072 - 8 [dd]", "+ and a number of sectors");
+        wrong("block_getrq: 8,0 WS 2072 + 8 [a name that is too long]", "[task]");
+        wrong(
+            "block_rq_issue: 8,0 W 8 () 1 + 8 be,0,9 [dd]",
+            "class,hint,level of a priority, or [",
+        );
+        wrong("block_rq_complete: 8,0 W () 1 + 8 [dd]", "[error]");
+        wrong("block_plug: dev=4294967296", "a dev_t of 32 bits");
+    }
+
+    fn values(text: &str) -> Result<Values, Fault> {
+        let (name, fields) = text.split_once(':').unwrap();
+        read(action(name).unwrap(), fields.as_bytes())
+    }
+
+    fn event(text: &str) -> Result<Item, Fault> {
+        let name = text.split_once(':').unwrap().0;
+        let context = Context { time: Nanos(0), cpu: Cpu(0), sequence: 0, pid: 1 };
+        Ok(Item::Event(values(text)?.event(action(name).unwrap(), context)))
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let expected = trace(&format!("0 0 {expected}"));
+        assert_eq!(event(text).map(|item| vec![item]), Ok(expected));
+    }
+
+    #[track_caller]
+    fn wrong(text: &str, expected: &'static str) {
+        assert_eq!(event(text), Err(Fault::Wrong(expected)));
+    }
 }

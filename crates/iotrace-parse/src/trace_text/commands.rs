@@ -100,3 +100,93 @@ fn protocol_number(value: &[u8]) -> u64 {
         other => number(other).unwrap_or(255),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iotrace_model::{Action, Cpu, DeviceId, Event, Flags, Nanos, Op, Protocol};
+    use iotrace_testkit::{DISK, EventBuilder};
+
+    use super::*;
+    use crate::tracepoint::Context;
+
+    const PORT: &str = "ata_port=1 ata_dev=0 tag=19";
+
+    #[test]
+    fn a_queued_write_is_read_in_both_forms() {
+        let expected = EventBuilder::new(Action::CommandIssue, 0)
+            .op(Op::Write, Flags::default())
+            .sectors(0x0818, 8)
+            .command(19, Some(Protocol::AtaNcq));
+        let registers = "tf=(61/08:98:18:08:00/00:00:00:00:00/40)";
+        check(
+            "ata_qc_issue",
+            &format!("proto=ATA_PROT_NCQ cmd=ATA_CMD_FPDMA_WRITE  {registers}"),
+            expected,
+        );
+        let bare = "cmd=97 dev=64 lbal=24 lbam=8 lbah=0 nsect=152 feature=8 hob_lbal=0 hob_lbam=0 \
+                    hob_lbah=0 hob_nsect=0 hob_feature=0 ctl=8 proto=6 flags=77";
+        check("ata_qc_issue", bare, expected);
+    }
+
+    #[test]
+    fn every_register_has_its_place() {
+        let expected = EventBuilder::new(Action::CommandIssue, 0)
+            .op(Op::Write, Flags::FUA)
+            .sectors(0x0605_0403_0201, 0x0807)
+            .command(19, Some(Protocol::AtaNcq));
+        let registers = "tf=(61/07:98:01:02:03/08:00:04:05:06/c0)";
+        check(
+            "ata_qc_issue",
+            &format!("proto=ATA_PROT_NCQ cmd=ATA_CMD_FPDMA_WRITE {registers}"),
+            expected,
+        );
+        let expected = EventBuilder::new(Action::CommandIssue, 0)
+            .op(Op::Read, Flags::default())
+            .sectors(0x0605_0403_0201, 0x0a09)
+            .command(19, Some(Protocol::AtaDma));
+        let registers = "tf=(25/00:09:01:02:03/00:0a:04:05:06/40)";
+        check(
+            "ata_qc_issue",
+            &format!("proto=ATA_PROT_DMA cmd=ATA_CMD_READ_EXT {registers}"),
+            expected,
+        );
+    }
+
+    #[test]
+    fn a_completion_has_an_outcome_only() {
+        let done = EventBuilder::new(Action::CommandComplete, 0)
+            .op(Op::Other, Flags::default())
+            .command(19, None);
+        let text = "flags={ ACTIVE } status={ DRDY }  res=(40/00:00:00:00:00/00:00:00:00:00/00)";
+        check("ata_qc_complete_done", text, done);
+        check("ata_qc_complete_done", "status=80 dev=64 lbal=24 error=0 flags=1", done);
+        check("ata_qc_complete_failed", text, done.error(-5));
+    }
+
+    #[test]
+    fn a_command_that_ends_too_early_is_told() {
+        let fault = |name, text: &str| read(Moment::from_name(name).unwrap(), text.as_bytes());
+        for text in
+            ["", PORT, "ata_port=1 ata_dev=0 tag=19 proto=ATA_PROT_NCQ cmd=ATA_CMD_FPDMA_WRITE"]
+        {
+            assert_eq!(fault("ata_qc_issue", text).unwrap_err(), Fault::Short);
+        }
+        assert_eq!(fault("ata_qc_complete_done", PORT).unwrap_err(), Fault::Short);
+        let wrong = fault("ata_qc_issue", "tf=(61/08)").unwrap_err();
+        assert_eq!(wrong, Fault::Wrong("twelve registers in hexadecimal"));
+        assert_eq!(Moment::from_name("ata_qc_complete_internal"), None);
+    }
+
+    #[track_caller]
+    fn check(name: &str, text: &str, expected: EventBuilder) {
+        let moment = Moment::from_name(name).unwrap();
+        let context = Context { time: Nanos(0), cpu: Cpu(0), sequence: 0, pid: 1 };
+        let event = |ports: &[(AtaPort, DeviceId)]| -> Result<Event, Fault> {
+            let text = format!("{PORT} {text}");
+            Ok(read(moment, text.as_bytes())?.event(moment, context, ports))
+        };
+        let expected = expected.thread(1, "");
+        assert_eq!(event(&[(AtaPort { port: 1, device: 0 }, DISK)]), Ok(expected.build()));
+        assert_eq!(event(&[]), Ok(expected.device(None).build()));
+    }
+}

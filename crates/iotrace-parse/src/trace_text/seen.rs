@@ -13,6 +13,7 @@ pub(super) struct Seen {
     pub(super) origin: Option<i64>,
     /// Events that the ring overwrote, by its header.
     pub(super) overwritten: u64,
+    pub(super) has_cut_line: bool,
     form: Option<Form>,
     clock: String,
     /// Whether any used event has a time in microseconds, no CPU, no thread.
@@ -66,6 +67,7 @@ impl Seen {
             "times are whole microseconds: events of one microsecond are ordered by CPU",
         );
         note(self.lacks_cpu, "events without a CPU are counted to CPU 0");
+        note(self.has_cut_line, "lines longer than 65536 bytes are cut there");
         note(self.lacks_pid, "events without a thread have thread 0");
         if self.overwritten > 0 {
             let count = self.overwritten;

@@ -126,3 +126,47 @@ impl Streams {
         self.cpus.get_mut(place)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iotrace_model::Action;
+    use iotrace_testkit::EventBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_gap_stands_where_it_begins() {
+        let mut streams = Streams::default();
+        let mut ledger = Ledger::default();
+        streams.saw(1, Nanos(10), &mut ledger);
+        streams.saw(0, Nanos(20), &mut ledger);
+        streams.lose(1, 7);
+        streams.saw(1, Nanos(50), &mut ledger);
+        let mut out = vec![event(0, 5), event(1, 10), event(0, 20), event(1, 50)];
+        streams.place_gaps(1, &mut out);
+        let gap = Item::Loss(Loss { cpu: Cpu(1), from: Nanos(10), to: Nanos(50), count: 7 });
+        assert_eq!(out, [event(0, 5), event(1, 10), gap, event(0, 20), event(1, 50)]);
+        assert_eq!(ledger.count(Cause::KernelLost), 7);
+    }
+
+    #[test]
+    fn a_gap_may_begin_before_the_first_event_and_end_with_the_text() {
+        let mut streams = Streams::default();
+        let mut ledger = Ledger::default();
+        streams.lose(0, 1);
+        streams.saw(0, Nanos(10), &mut ledger);
+        streams.lose(0, 2);
+        streams.lose(0, 3);
+        let mut out = vec![event(0, 10)];
+        streams.finish(Nanos(90), 0, &mut ledger, &mut out);
+        let gap = |from, to, count| {
+            Item::Loss(Loss { cpu: Cpu(0), from: Nanos(from), to: Nanos(to), count })
+        };
+        assert_eq!(out, [gap(0, 10, 1), event(0, 10), gap(10, 90, 5)]);
+        assert_eq!(ledger.lost(), 6);
+    }
+
+    fn event(cpu: u32, time: i64) -> Item {
+        EventBuilder::new(Action::Queue, time).cpu(cpu).item()
+    }
+}

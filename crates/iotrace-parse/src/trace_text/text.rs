@@ -44,7 +44,8 @@ pub(super) struct Text {
     broken_line: u64,
     broken_parts: u32,
     above: Above,
-    lines: u64,
+    /// Number of the line taken last.
+    line: u64,
     counts: Records,
     foreign: u64,
     ledger: Ledger,
@@ -83,7 +84,7 @@ impl Text {
             broken_line: 0,
             broken_parts: 0,
             above: Above::Nothing,
-            lines: 0,
+            line: 0,
             counts: Records::default(),
             foreign: 0,
             ledger: Ledger::default(),
@@ -96,19 +97,15 @@ impl Text {
         self.seen.origin.is_some()
     }
 
-    pub(super) fn lines(&self) -> u64 {
-        self.lines
-    }
-
-    /// Takes the next line; what is certain to be in order goes to `out`.
-    pub(super) fn take(&mut self, line: &[u8], out: &mut Vec<Item>) -> Took {
-        self.lines += 1;
+    /// Takes the line of that number; what is certain to be in order goes to `out`.
+    pub(super) fn take(&mut self, number: u64, line: &[u8], out: &mut Vec<Item>) -> Took {
+        self.line = number;
         self.read(line, out)
     }
 
-    /// Takes the line that began this section.
-    pub(super) fn take_held(&mut self, line: &[u8], out: &mut Vec<Item>) {
-        self.read(line, out);
+    /// Says whether the line taken last was longer than what was taken.
+    pub(super) fn note_cut(&mut self, is_cut: bool) {
+        self.seen.has_cut_line |= is_cut;
     }
 
     /// Puts losses in place between the items from `start` on.
@@ -168,9 +165,9 @@ impl Text {
                 let record = self.event(&head, out);
                 if record == Record::Short {
                     self.broken.extend_from_slice(line);
-                    (self.broken_line, self.broken_parts) = (self.lines, 1);
+                    (self.broken_line, self.broken_parts) = (self.line, 1);
                 } else {
-                    self.settle(record, self.lines);
+                    self.settle(record, self.line);
                 }
             }
             Err(why) => self.without_head(line, why, out),
@@ -279,7 +276,7 @@ impl Text {
                 NoHead::Wrong(expected) => expected,
             };
             let above = self.above;
-            self.settle(Record::Wrong(expected), self.lines);
+            self.settle(Record::Wrong(expected), self.line);
             self.above = above;
         }
     }
@@ -292,7 +289,7 @@ impl Text {
                     self.streams.lose(cpu, count);
                 }
                 let record = cpu.map_or(Record::Wrong("a CPU below 65536"), |_| Record::Used);
-                self.settle(record, self.lines);
+                self.settle(record, self.line);
                 self.above = Above::Nothing;
             }
             Mark::Overwritten(count) => {
