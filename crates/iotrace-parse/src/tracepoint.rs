@@ -162,11 +162,7 @@ impl Values {
     /// The event of these values: the one place that says what they mean.
     pub(crate) fn event(self, action: Action, context: Context) -> Event {
         let Self { device, sector, sectors, op, flags, .. } = self;
-        let remap = match (self.above, self.rest, device) {
-            (Some((device, sector)), ..) => Some(Remap { device, sector }),
-            (None, Some(sector), Some(device)) => Some(Remap { device, sector }),
-            (None, ..) => None,
-        };
+        let from = self.above.or_else(|| device.zip(self.rest));
         let length_bytes = match (sectors, self.rest) {
             // A passthrough request counts bytes, not sectors.
             (Some(0), _) => self.bytes,
@@ -193,7 +189,7 @@ impl Values {
             comm: self.comm,
             // Kernels before 4.13 may count errors up; ours are negative.
             error: is_completion.then(|| self.error.min(self.error.saturating_neg())),
-            remap,
+            remap: from.map(|(device, sector)| Remap { device, sector }),
             cgroup: None,
             io_priority: self.io_priority,
             tag: None,

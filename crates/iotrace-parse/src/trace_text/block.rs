@@ -183,7 +183,7 @@ fn priority(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Fault> {
     if class > 7 || hint > 0x3ff || level > 7 {
         return Err(Fault::Wrong(EXPECTED));
     }
-    u16::try_from(class << 13 | hint << 3 | level).map(Some).map_err(|_| Fault::Wrong(EXPECTED))
+    Ok(u16::try_from(class << 13 | hint << 3 | level).ok())
 }
 
 /// `[0]`, `[-5]`.
@@ -203,9 +203,10 @@ fn comm(cursor: &mut Cursor<'_>, has_count: bool) -> Result<Comm, Fault> {
     let mut end = None;
     for (place, _) in reach.iter().enumerate().filter(|(_, byte)| **byte == b']') {
         let behind = text.get(place + 1..).unwrap_or_default();
-        let ends = match has_count {
-            false => trim_end(behind).is_empty(),
-            true => number(trim_end(trim_start(behind))).is_some(),
+        let ends = if has_count {
+            number(trim_end(trim_start(behind))).is_some()
+        } else {
+            trim_end(behind).is_empty()
         };
         if ends || end.is_none() {
             end = Some(place);

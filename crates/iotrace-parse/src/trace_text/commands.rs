@@ -80,7 +80,7 @@ fn printed(value: &[u8]) -> Result<[u8; REGISTERS.len()], Fault> {
     for place in PRINTED {
         let text = texts.next().and_then(|text| std::str::from_utf8(text).ok()).ok_or(EXPECTED)?;
         let register = registers.get_mut(place).ok_or(EXPECTED)?;
-        *register = u8::from_str_radix(text, 16).map_err(|_| EXPECTED)?;
+        *register = u8::from_str_radix(text, 16).ok().ok_or(EXPECTED)?;
     }
     if texts.next().is_some() { Err(EXPECTED) } else { Ok(registers) }
 }

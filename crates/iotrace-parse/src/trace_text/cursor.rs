@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         }
         let number = i64::try_from(self.number(expected)?).unwrap_or(i64::MAX);
         let number = if is_negative { -number } else { number };
-        i32::try_from(number).map_err(|_| Fault::Wrong(expected))
+        i32::try_from(number).ok().ok_or(Fault::Wrong(expected))
     }
 
     /// What stands behind blanks, up to the next blank.

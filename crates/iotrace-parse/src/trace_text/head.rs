@@ -116,13 +116,10 @@ fn cpu(before: &[u8]) -> Result<(&[u8], Option<u32>), NoHead> {
         let cpu = number(trim_start(digits)).and_then(|cpu| u32::try_from(cpu).ok());
         cpu.filter(|cpu| *cpu < MOST_CPUS).map(Some).ok_or(wrong)
     };
-    let in_brackets = match before.strip_suffix(b"]") {
-        Some(inside) => Some(inside),
-        None => {
-            let (rest, flags) = last_word(before);
-            is_flags(flags).then(|| trim_end(rest).strip_suffix(b"]")).flatten()
-        }
-    };
+    let in_brackets = before.strip_suffix(b"]").or_else(|| {
+        let (rest, flags) = last_word(before);
+        is_flags(flags).then(|| trim_end(rest).strip_suffix(b"]")).flatten()
+    });
     if let Some(inside) = in_brackets {
         let open = inside.iter().rposition(|byte| *byte == b'[').ok_or(wrong)?;
         let digits = inside.get(open + 1..).unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, number, trim_start};
 
 /// What a line without an event says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark<'a> {
     /// `CPU:1 [LOST 123 EVENTS]`; 0 when it does not say how many.
     Lost { cpu: u64, count: u64 },

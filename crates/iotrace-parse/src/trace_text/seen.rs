@@ -13,13 +13,14 @@ pub(super) struct Seen {
     pub(super) origin: Option<i64>,
     /// Events that the ring overwrote, by its header.
     pub(super) overwritten: u64,
-    pub(super) has_cut_line: bool,
+    /// Lines longer than what was looked at.
+    pub(super) cut: u64,
     form: Option<Form>,
     clock: String,
-    /// Whether any used event has a time in microseconds, no CPU, no thread.
-    is_coarse: bool,
-    lacks_cpu: bool,
-    lacks_pid: bool,
+    /// Used events with a time in microseconds, without a CPU, without a thread.
+    coarse: u64,
+    without_cpu: u64,
+    without_thread: u64,
     malformed: u64,
     /// Line of the first, and what was expected there.
     first_malformed: Option<(u64, &'static str)>,
@@ -34,9 +35,9 @@ impl Seen {
 
     /// An event is used.
     pub(super) fn used(&mut self, head: &Head<'_>) {
-        self.is_coarse |= !head.is_fine;
-        self.lacks_cpu |= head.cpu.is_none();
-        self.lacks_pid |= head.pid.is_none();
+        self.coarse += u64::from(!head.is_fine);
+        self.without_cpu += u64::from(head.cpu.is_none());
+        self.without_thread += u64::from(head.pid.is_none());
     }
 
     /// The text names its clock.
@@ -63,12 +64,12 @@ impl Seen {
         };
         note(self.clock.is_empty(), "the text does not name its clock");
         note(
-            self.is_coarse,
+            self.coarse > 0,
             "times are whole microseconds: events of one microsecond are ordered by CPU",
         );
-        note(self.lacks_cpu, "events without a CPU are counted to CPU 0");
-        note(self.has_cut_line, "lines longer than 65536 bytes are cut there");
-        note(self.lacks_pid, "events without a thread have thread 0");
+        note(self.without_cpu > 0, "events without a CPU are counted to CPU 0");
+        note(self.cut > 0, "lines longer than 65536 bytes are cut there");
+        note(self.without_thread > 0, "events without a thread have thread 0");
         if self.overwritten > 0 {
             let count = self.overwritten;
             notes.push(format!("the ring overwrote {count} entries before the first that is left"));

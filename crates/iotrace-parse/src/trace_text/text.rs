@@ -105,7 +105,7 @@ impl Text {
 
     /// Says whether the line taken last was longer than what was taken.
     pub(super) fn note_cut(&mut self, is_cut: bool) {
-        self.seen.has_cut_line |= is_cut;
+        self.seen.cut += u64::from(is_cut);
     }
 
     /// Puts losses in place between the items from `start` on.
@@ -264,7 +264,7 @@ impl Text {
     fn without_head(&mut self, line: &[u8], why: NoHead, out: &mut Vec<Item>) {
         if let Some(mark) = Mark::read(trim_start(line)) {
             self.give_up();
-            self.mark(&mark);
+            self.mark(mark);
         } else if !self.broken.is_empty() {
             self.go_on(line, out);
         } else if self.is_below(line) {
@@ -281,8 +281,8 @@ impl Text {
         }
     }
 
-    fn mark(&mut self, mark: &Mark<'_>) {
-        match *mark {
+    fn mark(&mut self, mark: Mark<'_>) {
+        match mark {
             Mark::Lost { cpu, count } => {
                 let cpu = u32::try_from(cpu).ok().filter(|cpu| *cpu < MOST_CPUS);
                 if let Some(cpu) = cpu {
