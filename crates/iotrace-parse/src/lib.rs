@@ -2,8 +2,9 @@
 //!
 //! `perf` reads perf files (`perf.data`, and what iotrace itself captures); `format` reads the
 //! kernel's descriptions of its tracepoints, `tracepoint` turns a raw sample into an event by the
-//! names in them, `merge` brings the CPUs' streams into one order. Input is only data: no bytes
-//! make this crate panic or allocate from a length that it has not checked.
+//! names in them, `merge` brings the CPUs' streams into one order. `trace_text` reads the same
+//! tracepoints where perf script or ftrace printed them. Input is only data: no bytes make this
+//! crate panic or allocate from a length that it has not checked.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]

@@ -94,7 +94,7 @@ fn a_trace_of_ftrace_is_read() {
         about.notes,
         [
             "the text does not name its clock",
-            "times are whole microseconds: events of one microsecond are ordered by CPU",
+            "times are whole microseconds; events of one microsecond keep the order of the text",
             "the ring overwrote 3 entries before the first that is left",
         ]
     );
@@ -157,6 +157,31 @@ fn columns_may_be_missing() {
     let notes = whole.about.notes;
     assert!(notes.contains(&"events without a CPU are counted to CPU 0".to_owned()), "{notes:?}");
     assert!(notes.contains(&"events without a thread have thread 0".to_owned()), "{notes:?}");
+}
+
+#[test]
+fn events_of_one_microsecond_keep_the_order_of_the_text() {
+    let text = "\
+dd-7 [003] ..... 1.000010: block_rq_issue: 8,0 R 4096 () 8 + 8 [dd]
+dd-7 [001] d.h.. 1.000010: block_rq_complete: 8,0 R () 8 + 8 [0]
+dd-7 [003] ..... 1.000010: block_rq_issue: 8,0 R 4096 () 8 + 8 [dd]
+dd-7 [001] d.h.. 1.000010: block_rq_complete: 8,0 R () 8 + 8 [0]
+dd-7 [001] ..... 1.000011: block_getrq: 8,0 R 8 + 8 [dd]
+";
+    let expected = "0 3 D R 8+8 pid=7 comm=dd
+                    1 1 C R 8+8 pid=7 comm=
+                    1 3 D R 8+8 pid=7 comm=dd
+                    2 1 C R 8+8 pid=7 comm=
+                    1000 1 G R 8+8 pid=7 comm=dd";
+    assert_eq!(read(text).sections, [trace(expected)]);
+    // With nanoseconds the times are what they are.
+    let fine = text.replace("1.000010:", "1.000010000:").replace("1.000011:", "1.000011000:");
+    let expected = "0 1 C R 8+8 pid=7 comm=
+                    0 1 C R 8+8 pid=7 comm=
+                    0 3 D R 8+8 pid=7 comm=dd
+                    0 3 D R 8+8 pid=7 comm=dd
+                    1000 1 G R 8+8 pid=7 comm=dd";
+    assert_eq!(read(&fine).sections, [trace(expected)]);
 }
 
 #[test]

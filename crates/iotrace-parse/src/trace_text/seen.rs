@@ -65,7 +65,7 @@ impl Seen {
         note(self.clock.is_empty(), "the text does not name its clock");
         note(
             self.coarse > 0,
-            "times are whole microseconds: events of one microsecond are ordered by CPU",
+            "times are whole microseconds; events of one microsecond keep the order of the text",
         );
         note(self.without_cpu > 0, "events without a CPU are counted to CPU 0");
         note(self.cut > 0, "lines longer than 65536 bytes are cut there");

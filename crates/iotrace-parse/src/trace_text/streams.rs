@@ -15,11 +15,12 @@ use iotrace_model::{Cause, Cpu, Item, Ledger, Loss, Nanos};
 /// Gaps that may wait; more of them widen the last one of their CPU.
 const MOST_GAPS: usize = 1 << 12;
 
-/// All CPUs of one section of a text.
+/// All CPUs of the section of a text that is read.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    /// By CPU.
+    /// By CPU; those of an earlier section count as new.
     cpus: Vec<Stream>,
+    section: u64,
     /// Gaps that are known and not yet out.
     gaps: VecDeque<Loss>,
     /// Whether any CPU is in a gap.
@@ -28,6 +29,7 @@ pub(super) struct Streams {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
+    section: u64,
     /// Events so far.
     sequence: u64,
     last: Option<Nanos>,
@@ -101,7 +103,8 @@ impl Streams {
         }
         self.place_gaps(start, out);
         out.extend(self.gaps.drain(..).map(Item::Loss));
-        *self = Self::default();
+        self.is_in_gap = false;
+        self.section += 1;
     }
 
     fn gap(&mut self, cpu: u32, from: Option<Nanos>, to: Nanos, count: u64, ledger: &mut Ledger) {
@@ -123,7 +126,11 @@ impl Streams {
         if self.cpus.len() <= place {
             self.cpus.resize(place + 1, Stream::default());
         }
-        self.cpus.get_mut(place)
+        let stream = self.cpus.get_mut(place)?;
+        if stream.section != self.section {
+            *stream = Stream { section: self.section, ..Stream::default() };
+        }
+        Some(stream)
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) struct Text {
     /// Of this section: its first and its latest time, on the text's clock.
     first: Option<i64>,
     latest: i64,
+    tie: Tie,
     /// An event that ended too early, the line it began in and how many it took so far.
     broken: Vec<u8>,
     broken_line: u64,
@@ -50,6 +51,30 @@ pub(super) struct Text {
     foreign: u64,
     ledger: Ledger,
     seen: Seen,
+}
+
+/// Times in microseconds are equal where those of the events were not. The text has the right order
+/// and would lose it, because equal times are ordered by CPU: there a nanosecond is added.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tie {
+    /// Time and CPU of the line before, as printed.
+    time: i64,
+    cpu: u32,
+    /// Nanoseconds that were added to it.
+    shift: i64,
+}
+
+impl Tie {
+    /// Nanoseconds to add to the time of the next line.
+    fn shift(&mut self, head: &Head<'_>, cpu: u32) -> i64 {
+        if head.is_fine || head.time != self.time {
+            *self = Self { time: head.time, cpu, shift: 0 };
+        } else {
+            let is_turned = cpu < self.cpu && self.shift < 999;
+            (self.cpu, self.shift) = (cpu, self.shift + i64::from(is_turned));
+        }
+        self.shift
+    }
 }
 
 /// What the line above was, on whose account a line without a time may be.
@@ -80,6 +105,7 @@ impl Text {
             streams: Streams::default(),
             first: None,
             latest: 0,
+            tie: Tie::default(),
             broken: Vec::new(),
             broken_line: 0,
             broken_parts: 0,
@@ -192,7 +218,8 @@ impl Text {
         }
         self.latest = self.latest.max(head.time);
         let cpu = head.cpu.unwrap_or(0);
-        let time = self.since_start(head.time);
+        let shift = self.tie.shift(head, cpu);
+        let time = self.since_start(head.time.saturating_add(shift));
         if head.event == LOST {
             return self.lost(cpu, time, head.fields);
         }
