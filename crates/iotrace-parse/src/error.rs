@@ -140,4 +140,15 @@ pub enum Error {
         /// What is missing.
         what: &'static str,
     },
+    /// A text in which nothing looks like an event of a tracepoint.
+    #[error(
+        "{path}: no event of perf script or ftrace in the first {lines} lines; one looks like \
+         dd-7 [000] 1.000000: block_rq_issue: 8,0 R 4096 () 2072 + 8 [dd]"
+    )]
+    NoTraceText {
+        /// The file.
+        path: String,
+        /// How many lines were read.
+        lines: u64,
+    },
 }

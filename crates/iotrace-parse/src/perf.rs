@@ -200,6 +200,7 @@ impl<R: Read + Seek + Send> Reader for PerfReader<R> {
             origin: Some(origin),
             wall: self.clock.wall(origin),
             names: Vec::new(),
+            messages: Vec::new(),
             notes,
         }
     }

@@ -94,10 +94,6 @@ impl Tracepoint {
 
 impl Fields {
     fn read(&self, raw: &[u8], context: Context) -> Result<Event, TooShort> {
-        let device = number(self.dev, raw)?.map(device_id);
-        let sector = number(self.sector, raw)?.map(Sector);
-        let sectors = number(self.sectors, raw)?;
-        let rest = number(self.new_sector, raw)?.map(Sector);
         let (op, flags) = match self.rwbs {
             Some(place) => rwbs::read(place.slice(raw).ok_or(TooShort)?),
             None => (Op::Other, Flags::default()),
@@ -107,16 +103,74 @@ impl Fields {
             None => Comm::default(),
         };
         let above = number(self.old_dev, raw)?.zip(number(self.old_sector, raw)?);
-        let remap = match (above, rest, device) {
-            (Some((dev, sector)), ..) => {
-                Some(Remap { device: device_id(dev), sector: Sector(sector) })
-            }
-            (None, Some(sector), Some(device)) => Some(Remap { device, sector }),
-            (None, ..) => None,
+        let values = Values {
+            device: number(self.dev, raw)?.map(device_id),
+            sector: number(self.sector, raw)?.map(Sector),
+            sectors: number(self.sectors, raw)?,
+            bytes: number(self.bytes, raw)?.unwrap_or(0),
+            error: self.error(raw)?,
+            io_priority: number(self.io_priority, raw)?.and_then(|word| u16::try_from(word).ok()),
+            op,
+            flags,
+            comm,
+            above: above.map(|(dev, sector)| (device_id(dev), Sector(sector))),
+            rest: number(self.new_sector, raw)?.map(Sector),
         };
-        let length_bytes = match (sectors, rest) {
+        Ok(values.event(self.action, context))
+    }
+
+    /// As the kernel gives it; 0 where there is none.
+    #[expect(clippy::cast_possible_truncation, reason = "the field is an int of 4 bytes")]
+    fn error(&self, raw: &[u8]) -> Result<i32, TooShort> {
+        Ok((number(self.error, raw)?.unwrap_or(0) as u32).cast_signed())
+    }
+}
+
+/// What a block event says, binary or in text; `None` and the defaults where it has no such field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    pub(crate) device: Option<DeviceId>,
+    pub(crate) sector: Option<Sector>,
+    pub(crate) sectors: Option<u64>,
+    pub(crate) bytes: u64,
+    /// Of whatever sign.
+    pub(crate) error: i32,
+    pub(crate) io_priority: Option<u16>,
+    pub(crate) op: Op,
+    pub(crate) flags: Flags,
+    pub(crate) comm: Comm,
+    /// Where a remap came from.
+    pub(crate) above: Option<(DeviceId, Sector)>,
+    /// Of a split, the start of the rest.
+    pub(crate) rest: Option<Sector>,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            device: None,
+            sector: None,
+            sectors: None,
+            bytes: 0,
+            error: 0,
+            io_priority: None,
+            op: Op::Other,
+            flags: Flags::default(),
+            comm: Comm::default(),
+            above: None,
+            rest: None,
+        }
+    }
+}
+
+impl Values {
+    /// The event of these values: the one place that says what they mean.
+    pub(crate) fn event(self, action: Action, context: Context) -> Event {
+        let Self { device, sector, sectors, op, flags, .. } = self;
+        let from = self.above.or_else(|| device.zip(self.rest));
+        let length_bytes = match (sectors, self.rest) {
             // A passthrough request counts bytes, not sectors.
-            (Some(0), _) => number(self.bytes, raw)?.unwrap_or(0),
+            (Some(0), _) => self.bytes,
             (Some(sectors), _) => sectors.saturating_mul(SECTOR_BYTES),
             // A split reports the piece that it cut off.
             (None, Some(rest)) => {
@@ -125,40 +179,33 @@ impl Fields {
             }
             (None, None) => 0,
         };
-        Ok(Event {
+        let is_completion = matches!(action, Action::Complete | Action::BioComplete);
+        Event {
             time: context.time,
             cpu: context.cpu,
             sequence: context.sequence,
             device,
-            action: self.action,
+            action,
             op,
             flags,
             sector: sector.filter(|sector| has_place(*sector, sectors, op, flags)),
             length_bytes,
             pid: context.pid,
-            comm,
-            error: self.error(raw)?,
-            remap,
+            comm: self.comm,
+            error: is_completion.then(|| self.errno()),
+            remap: from.map(|(device, sector)| Remap { device, sector }),
             cgroup: None,
-            io_priority: number(self.io_priority, raw)?.and_then(|word| u16::try_from(word).ok()),
+            io_priority: self.io_priority,
             tag: None,
             protocol: None,
-        })
+        }
     }
 
-    /// The error of a completion.
-    #[expect(clippy::cast_possible_truncation, reason = "the field is an int of 4 bytes")]
-    fn error(&self, raw: &[u8]) -> Result<Option<i32>, TooShort> {
-        match self.action {
-            Action::Complete | Action::BioComplete => {
-                let error = (number(self.error, raw)?.unwrap_or(0) as u32).cast_signed();
-                // Kernels before 4.13 may count errors up, and give the SCSI result of passthrough;
-                // ours are negative errnos.
-                let size = error.saturating_abs();
-                Ok(Some(if size > MOST_ERRNO { EIO } else { -size }))
-            }
-            _ => Ok(None),
-        }
+    /// A negative errno. Kernels before 4.13 may count errors up, and give the SCSI result of
+    /// passthrough.
+    fn errno(&self) -> i32 {
+        let size = self.error.saturating_abs();
+        if size > MOST_ERRNO { EIO } else { -size }
     }
 }
 
@@ -185,7 +232,7 @@ fn has_place(sector: Sector, sectors: Option<u64>, op: Op, flags: Flags) -> bool
 
 /// `block_io_start`, `block_io_done` and `block_rq_error` repeat what other events say; page cache
 /// events (`block_touch_buffer`, `block_dirty_buffer`) are none of a device.
-fn action(name: &str) -> Option<Action> {
+pub(crate) fn action(name: &str) -> Option<Action> {
     Some(match name {
         "block_bio_queue" => Action::Queue,
         "block_getrq" => Action::Get,
@@ -219,7 +266,7 @@ fn number(place: Option<Place>, raw: &[u8]) -> Result<Option<u64>, TooShort> {
 
 /// A `dev_t` has 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the field has 4 bytes")]
-fn device_id(dev: u64) -> DeviceId {
+pub(crate) fn device_id(dev: u64) -> DeviceId {
     DeviceId::from_kernel(dev as u32)
 }
 
@@ -254,15 +301,17 @@ mod tests {
         else {
             panic!("block_rq_complete is an event");
         };
+        let context = Context { time: Nanos(1), cpu: Cpu(0), sequence: 0, pid: 0 };
+        let error = |raw: &[u8]| fields.read(raw, context).map(|event| event.error);
         assert_eq!(fields.error(&[0; 31]), Err(TooShort));
         let mut raw = [0; 44];
         raw[28] = 5;
-        assert_eq!(fields.error(&raw), Ok(Some(-5)));
+        assert_eq!(error(&raw), Ok(Some(-5)));
         raw[28..32].copy_from_slice(&(-61_i32).to_le_bytes());
-        assert_eq!(fields.error(&raw), Ok(Some(-61)));
+        assert_eq!(error(&raw), Ok(Some(-61)));
         // A check condition of a passthrough request.
         raw[28..32].copy_from_slice(&0x0800_0002_u32.to_le_bytes());
-        assert_eq!(fields.error(&raw), Ok(Some(-5)));
+        assert_eq!(error(&raw), Ok(Some(-5)));
     }
 
     #[test]
