@@ -9,6 +9,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod ata;
+mod blkparse;
 mod bytes;
 mod error;
 mod format;
@@ -20,6 +21,7 @@ mod rwbs;
 mod tracepoint;
 mod window;
 
+pub use blkparse::{BlkparseReader, looks_like_blkparse};
 pub use error::Error;
 pub use perf::{Options, PerfReader, Records};
 pub use reader::{About, Progress, Reader};
