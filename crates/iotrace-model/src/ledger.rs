@@ -53,11 +53,13 @@ pub enum Cause {
     Unfinished,
     /// An event earlier than its predecessor on the same CPU.
     TimeBackwards,
+    /// Sequence numbers are missing from a text, which cannot tell why.
+    TextGap,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 11] = [
+    pub const ALL: [Cause; 12] = [
         Cause::KernelLost,
         Cause::NotSampled,
         Cause::BufferFull,
@@ -69,6 +71,7 @@ impl Cause {
         Cause::AmbiguousPairing,
         Cause::Unfinished,
         Cause::TimeBackwards,
+        Cause::TextGap,
     ];
 
     /// The word in documents.
@@ -85,6 +88,7 @@ impl Cause {
             Cause::AmbiguousPairing => "ambiguous_pairing",
             Cause::Unfinished => "unfinished",
             Cause::TimeBackwards => "time_backwards",
+            Cause::TextGap => "text_gap",
         }
     }
 
@@ -102,7 +106,8 @@ impl Cause {
             | Cause::CompleteWithoutIssue
             | Cause::Orphan
             | Cause::AmbiguousPairing
-            | Cause::Unfinished => Severity::Info,
+            | Cause::Unfinished
+            | Cause::TextGap => Severity::Info,
         }
     }
 
@@ -127,6 +132,10 @@ impl Cause {
             Cause::AmbiguousPairing => "completions that could belong to several requests",
             Cause::Unfinished => "requests still open at the end of the capture",
             Cause::TimeBackwards => "events earlier than their predecessor on the same CPU",
+            Cause::TextGap => {
+                "sequence numbers jump: lines were left out of the text or events were lost, which \
+                 text cannot tell"
+            }
         }
     }
 }

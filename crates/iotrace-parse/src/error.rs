@@ -151,4 +151,14 @@ pub enum Error {
         /// How many lines were read.
         lines: u64,
     },
+    /// A format for blkparse text that cannot serve.
+    #[error("{path}: the format {layout:?} cannot be used: {why}")]
+    BadLayout {
+        /// The file.
+        path: String,
+        /// The format, as for `blkparse -f`.
+        layout: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
 }

@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn the_kind_is_told_by_the_content() {
         check(b"PERFILE2", Ok(Format::PerfData));
-        check(b"\x07taeb", Err(Unknown::Other));
+        check(b"taeb", Err(Unknown::Other));
         check(b"\x07tae\0\0\0\0", Ok(Format::Blktrace));
         check(b"eat\x08\0\0\0\0", Ok(Format::Blktrace));
         check(b"", Err(Unknown::Empty));

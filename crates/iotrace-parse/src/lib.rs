@@ -10,12 +10,15 @@
 #![deny(clippy::indexing_slicing)]
 
 mod ata;
+mod blkparse;
 mod blktrace;
 mod bytes;
 mod error;
 mod format;
+mod input;
 mod lines;
 mod merge;
+mod open;
 mod perf;
 mod reader;
 mod rwbs;
@@ -23,8 +26,10 @@ mod trace_text;
 mod tracepoint;
 mod window;
 
+pub use blkparse::{BlkparseReader, looks_like_blkparse};
 pub use blktrace::BlktraceReader;
 pub use error::Error;
+pub use open::{Format, OpenOptions, Trace, open};
 pub use perf::{Options, PerfReader, Records};
 pub use reader::{About, Progress, Reader};
 pub use trace_text::{

@@ -4,13 +4,13 @@
 //! of its own; every other file is a capture by itself.
 
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use iotrace_model::{AtaPort, DeviceId};
 
 use crate::input::{Content, Input, base_of, expand};
 use crate::{
-    BlkparseReader, BlktraceReader, Error, Options, PerfReader, Reader, TraceTextOptions,
+    BlkparseReader, BlktraceReader, Error, Options, PerfReader, Reader, TextKind, TraceTextOptions,
     TraceTextReader,
 };
 
@@ -141,7 +141,11 @@ fn open_one(input: Input, format: Format, options: &OpenOptions) -> Result<Trace
             Box::new(PerfReader::open(file, &path, options)?)
         }
         Format::PerfScript | Format::Ftrace => {
-            let options = TraceTextOptions { ports: options.ports.clone() };
+            let kind = match format {
+                Format::Ftrace => TextKind::Ftrace,
+                _ => TextKind::PerfScript,
+            };
+            let options = TraceTextOptions { kind, devices: options.ports.clone() };
             Box::new(TraceTextReader::open(text(content), &path, options)?)
         }
     };
