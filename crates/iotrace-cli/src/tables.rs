@@ -5,8 +5,11 @@ use std::fs::File;
 use std::path::Path;
 
 use iotrace_dataset::{EventWriter, RequestWriter};
-use iotrace_model::{Action, DeviceId, Item, Ledger, Nanos, Request};
+use iotrace_model::{Action, DeviceId, Event, Item, Ledger, Nanos, Request};
 use iotrace_requests::Assembler;
+
+/// Events that are handed to their table at once: few enough to stay in the nearest cache.
+const STEP: usize = 1 << 7;
 
 /// Whether a run gets a table of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub(crate) struct Tables {
     events: Option<EventWriter<File>>,
     requests: RequestWriter<File>,
     assembler: Assembler,
+    /// Room for the events of a step.
+    step: Vec<Event>,
     ended: Vec<Request>,
     filled: Filled,
 }
@@ -62,23 +67,24 @@ impl Tables {
             Events::Omit => None,
         };
         let requests = RequestWriter::create(&folder.join("requests.parquet"), metadata)?;
-        let (assembler, ended) = (Assembler::new(), Vec::new());
-        Ok(Self { events, requests, assembler, ended, filled: Filled::default() })
+        let (assembler, step, ended) = (Assembler::new(), Vec::new(), Vec::new());
+        Ok(Self { events, requests, assembler, step, ended, filled: Filled::default() })
     }
 
     /// Takes the next items, in order.
     pub(crate) fn push(&mut self, items: &[Item]) -> anyhow::Result<()> {
-        for item in items {
-            if let Item::Event(event) = item {
-                self.filled.events += 1;
-                self.filled.seen.count(event.action);
-                self.filled.first.get_or_insert(event.time);
-                self.filled.last = self.filled.last.max(Some(event.time));
-                if let Some(events) = &mut self.events {
-                    events.push(event)?;
+        for items in items.chunks(STEP) {
+            self.step.clear();
+            for item in items {
+                if let Item::Event(event) = item {
+                    self.filled.take(event);
+                    self.step.push(*event);
                 }
+                self.assembler.push(item, &mut self.ended);
             }
-            self.assembler.push(item, &mut self.ended);
+            if let Some(events) = &mut self.events {
+                events.write(&self.step)?;
+            }
         }
         self.write_ended()
     }
@@ -105,6 +111,15 @@ impl Tables {
         }
         self.ended.clear();
         Ok(())
+    }
+}
+
+impl Filled {
+    fn take(&mut self, event: &Event) {
+        self.events += 1;
+        self.seen.count(event.action);
+        self.first.get_or_insert(event.time);
+        self.last = self.last.max(Some(event.time));
     }
 }
 
