@@ -190,11 +190,11 @@ fn task(before: &[u8]) -> Task {
 }
 
 /// Name of the event and what stands behind it. perf script may put a period before it, and the
-/// system: `1 block:block_rq_issue: `.
+/// system: `1 block:block_rq_issue: `; trace-cmd report --ts-diff the time since the last: `(+5) `.
 fn event(rest: &[u8]) -> (&[u8], &[u8]) {
     let mut rest = Cursor(rest);
     let Ok(mut word) = rest.word() else { return (&[], &[]) };
-    if word.iter().all(u8::is_ascii_digit) {
+    if word.iter().all(u8::is_ascii_digit) || word.starts_with(b"(+") {
         let Ok(next) = rest.word() else { return (&[], &[]) };
         word = next;
     }
@@ -243,6 +243,7 @@ mod tests {
         check("a-9 (-------) [001] ....  185.608791: e: x", Ftrace, time, Some(1), Some(9));
         check("  dd-123     1d..2.  185.608791: e: x", Ftrace, time, Some(1), Some(123));
         check("dd-123 [001] 185.608791001: e: x", Ftrace, time + 1, Some(1), Some(123));
+        check("buffer:   dd-123 [001] 185.608791: (+5)  e: x", Ftrace, time, Some(1), Some(123));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Events of the text wait in a `Window`, so a gap can still be put where it begins; one that begins
 //! before the window goes out next.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use iotrace_model::{Cause, Cpu, Item, Ledger, Loss, Nanos};
 
@@ -21,8 +21,9 @@ pub(super) struct Streams {
     /// By CPU; those of an earlier section count as new.
     cpus: Vec<Stream>,
     section: u64,
-    /// Gaps that are known and not yet out.
-    gaps: VecDeque<Loss>,
+    /// Gaps that are known and not yet out, by where they begin; two that begin at one place of a
+    /// CPU are one.
+    gaps: BTreeMap<(Nanos, Cpu), Gap>,
     /// Whether any CPU is in a gap.
     is_in_gap: bool,
 }
@@ -35,6 +36,14 @@ struct Stream {
     last: Option<Nanos>,
     /// Events lost since `last`, while the end of the gap is not known.
     lost: Option<u64>,
+    /// Where its last gap begins.
+    gap: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    to: Nanos,
+    count: u64,
 }
 
 impl Streams {
@@ -69,14 +78,15 @@ impl Streams {
         if self.gaps.is_empty() {
             return;
         }
-        self.gaps.make_contiguous().sort_by_key(|gap| (gap.from, gap.cpu));
         let items = out.split_off(start.min(out.len()));
         for item in items {
             if let Item::Event(event) = item {
                 let key = (event.time, event.cpu);
                 // A gap at the time of an event begins behind it.
-                while let Some(gap) = self.gaps.pop_front_if(|gap| (gap.from, gap.cpu) < key) {
-                    out.push(Item::Loss(gap));
+                while let Some(entry) = self.gaps.first_entry()
+                    && *entry.key() < key
+                {
+                    out.push(loss(entry.remove_entry()));
                 }
             }
             out.push(item);
@@ -102,23 +112,27 @@ impl Streams {
             }
         }
         self.place_gaps(start, out);
-        out.extend(self.gaps.drain(..).map(Item::Loss));
+        out.extend(std::mem::take(&mut self.gaps).into_iter().map(loss));
         self.is_in_gap = false;
         self.section += 1;
     }
 
     fn gap(&mut self, cpu: u32, from: Option<Nanos>, to: Nanos, count: u64, ledger: &mut Ledger) {
-        let from = from.unwrap_or_default().min(to);
-        let cpu = Cpu(cpu);
-        ledger.add(Cause::KernelLost, Some(cpu), Some(from), count);
-        if self.gaps.len() >= MOST_GAPS
-            && let Some(gap) = self.gaps.iter_mut().rev().find(|gap| gap.cpu == cpu)
+        let mut from = from.unwrap_or_default().min(to);
+        ledger.add(Cause::KernelLost, Some(Cpu(cpu)), Some(from), count);
+        let is_full = self.gaps.len() >= MOST_GAPS;
+        if let Some(last) = self.stream(cpu).map(|stream| stream.gap)
+            && is_full
+            && self.gaps.contains_key(&(last, Cpu(cpu)))
         {
-            gap.to = gap.to.max(to);
-            gap.count = gap.count.saturating_add(count);
-            return;
+            from = last;
         }
-        self.gaps.push_back(Loss { cpu, from, to, count });
+        if let Some(stream) = self.stream(cpu) {
+            stream.gap = from;
+        }
+        let gap = self.gaps.entry((from, Cpu(cpu))).or_insert(Gap { to, count: 0 });
+        gap.to = gap.to.max(to);
+        gap.count = gap.count.saturating_add(count);
     }
 
     fn stream(&mut self, cpu: u32) -> Option<&mut Stream> {
@@ -132,6 +146,10 @@ impl Streams {
         }
         Some(stream)
     }
+}
+
+fn loss(((from, cpu), gap): ((Nanos, Cpu), Gap)) -> Item {
+    Item::Loss(Loss { cpu, from, to: gap.to, count: gap.count })
 }
 
 #[cfg(test)]
@@ -171,6 +189,23 @@ mod tests {
         };
         assert_eq!(out, [gap(0, 10, 1), event(0, 10), gap(10, 90, 5)]);
         assert_eq!(ledger.lost(), 6);
+    }
+
+    #[test]
+    fn many_gaps_of_a_cpu_become_one() {
+        let mut streams = Streams::default();
+        let mut ledger = Ledger::default();
+        let all = i64::try_from(MOST_GAPS).unwrap() + 10;
+        for time in 0..all {
+            streams.lose(0, 1);
+            streams.saw(0, Nanos(time * 10), &mut ledger);
+        }
+        let mut out = Vec::new();
+        streams.finish(Nanos(all * 10), 0, &mut ledger, &mut out);
+        assert_eq!(out.len(), MOST_GAPS);
+        let Some(Item::Loss(last)) = out.last() else { panic!("a loss") };
+        assert_eq!((last.to, last.count), (Nanos((all - 1) * 10), 10));
+        assert_eq!(ledger.lost(), all.unsigned_abs());
     }
 
     fn event(cpu: u32, time: i64) -> Item {
