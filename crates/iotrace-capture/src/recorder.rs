@@ -57,6 +57,7 @@ pub struct Recorder {
     /// `None` once it was joined.
     thread: Option<JoinHandle<Result<Capture, Error>>>,
     shared: Arc<Shared>,
+    started: Nanos,
 }
 
 /// How far a capture is.
@@ -130,11 +131,17 @@ impl Recorder {
         let shared = Arc::new(Shared::default());
         let (stopped, stop) = io::pipe().map_err(thread_error)?;
         let session = drain::Session::begin(opened, options, sink, Arc::clone(&shared))?;
+        let started = session.started();
         let thread = thread::Builder::new()
             .name("iotrace-capture".to_owned())
             .spawn(move || session.run(&stopped))
             .map_err(thread_error)?;
-        Ok(Recorder { stop: Some(stop), thread: Some(thread), shared })
+        Ok(Recorder { stop: Some(stop), thread: Some(thread), shared, started })
+    }
+
+    /// `CLOCK_MONOTONIC` just before the first event was switched on.
+    pub fn started(&self) -> Nanos {
+        self.started
     }
 
     /// How far it is.

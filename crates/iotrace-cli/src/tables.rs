@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use iotrace_dataset::{EventWriter, RequestWriter};
+use iotrace_dataset::{EventWriter, RequestWriter, RowsDocument};
 use iotrace_model::{Action, DeviceId, Event, Item, Ledger, Nanos, Request};
 use iotrace_requests::Assembler;
 
@@ -115,6 +115,16 @@ impl Tables {
 }
 
 impl Filled {
+    /// As `run.json` has them.
+    pub(crate) fn rows(&self) -> RowsDocument {
+        let statuses = self.statuses.iter();
+        RowsDocument {
+            events: self.events,
+            requests: self.requests,
+            by_status: statuses.map(|(status, count)| ((*status).to_owned(), *count)).collect(),
+        }
+    }
+
     fn take(&mut self, event: &Event) {
         self.events += 1;
         self.seen.count(event.action);

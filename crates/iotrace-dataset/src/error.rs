@@ -60,14 +60,20 @@ pub enum Error {
     },
     /// The recorder was stopped before it could finish the dataset.
     #[error(
-        "{path} is unfinished: it has no manifest.json and {finished} finished runs; record was \
-         interrupted; those runs are whole under runs/, delete the rest or record again"
+        "{path} is unfinished: it has no manifest.json and {finished} finished runs; its recorder was \
+         stopped; finish it with iotrace import --recover {path}"
     )]
     Unfinished {
         /// The folder.
         path: PathBuf,
         /// Measured runs with a `run.json`.
         finished: usize,
+    },
+    /// There is nothing to recover.
+    #[error("{path} is finished: it has a manifest.json, and nothing to recover")]
+    Finished {
+        /// The folder.
+        path: PathBuf,
     },
     /// A document or table of another version of iotrace.
     #[error(

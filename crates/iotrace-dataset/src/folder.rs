@@ -6,6 +6,7 @@
 //! OUT/warmup/ncq=on/rep=0/run.json   warm-ups, out of the way of runs/**
 //! ```
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
@@ -19,6 +20,8 @@ use crate::{Error, MANIFEST_SCHEMA, Manifest, RUN_SCHEMA, RunDocument, checksum}
 
 const MANIFEST: &str = "manifest.json";
 const RUN: &str = "run.json";
+/// What is known of a run while it is being recorded; `run.json` takes its place.
+pub const DRAFT: &str = "run.unfinished.json";
 const RUNS: &str = "runs";
 const WARMUP: &str = "warmup";
 
@@ -62,6 +65,52 @@ impl Dataset {
         }
         Ok(Self { root: root.to_owned(), manifest, runs })
     }
+}
+
+/// A run as its recorder left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// Its folder, relative to the dataset.
+    pub folder: PathBuf,
+    /// `run.json`: the run is whole.
+    pub document: Option<RunDocument>,
+    /// What was known when it started.
+    pub draft: Option<RunDocument>,
+}
+
+/// The runs of a dataset whose recorder was stopped, warm-ups included, in the order in which they
+/// ran. Fails when the dataset is finished, or is none.
+pub fn remains(root: &Path) -> Result<Vec<Remains>, Error> {
+    if root.join(MANIFEST).is_file() {
+        return Err(Error::Finished { path: root.to_owned() });
+    }
+    let error = why_not(root)?;
+    if !matches!(error, Error::Unfinished { .. }) {
+        return Err(error);
+    }
+    let mut folders = BTreeSet::new();
+    for top in [WARMUP, RUNS] {
+        let top = root.join(top);
+        let files = if top.is_dir() { checksum::files(&top)? } else { Vec::new() };
+        let folders_of = files.iter().filter_map(|file| top.join(file).parent().map(Path::to_owned));
+        folders.extend(folders_of);
+    }
+    let mut remains = Vec::new();
+    for path in folders {
+        let read = |name: &str| {
+            let path = path.join(name);
+            path.is_file().then(|| read_json::<RunDocument>(&path, RUN_SCHEMA)).transpose()
+        };
+        let folder = path.strip_prefix(root).unwrap_or(&path).to_owned();
+        // A draft is renamed into place whole; one that cannot be read is as good as none.
+        let draft = read(DRAFT).unwrap_or_default();
+        remains.push(Remains { folder, document: read(RUN)?, draft });
+    }
+    remains.sort_by_key(|run| {
+        let order = run.document.as_ref().or(run.draft.as_ref()).map(|run| run.order);
+        (order.unwrap_or(u32::MAX), run.folder.clone())
+    });
+    Ok(remains)
 }
 
 /// Makes the folder of a new dataset; the one above it must exist, it itself must not.

@@ -54,9 +54,8 @@ fn what_is_no_dataset_is_told_apart_from_what_is_unfinished() {
     );
     let unfinished = |count: usize| {
         format!(
-            "{name} is unfinished: it has no manifest.json and {count} finished runs; record \
-             was interrupted; those runs are whole under runs/, delete the \
-             rest or record again"
+            "{name} is unfinished: it has no manifest.json and {count} finished runs; its recorder \
+             was stopped; finish it with iotrace import --recover {name}"
         )
     };
     run(&root, "on", 0, true);

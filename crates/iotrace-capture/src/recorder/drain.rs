@@ -130,6 +130,11 @@ impl Session {
         Ok(Session { cpus, drain, trace_events, started_realtime })
     }
 
+    /// `CLOCK_MONOTONIC` just before the first event was switched on.
+    pub(super) fn started(&self) -> Nanos {
+        self.drain.started
+    }
+
     /// Copies until the other end of `stop` is closed.
     pub(super) fn run(mut self, stop: &PipeReader) -> Result<Capture, Error> {
         let leaders = self.cpus.iter().filter_map(|cpu| cpu.counters.first());

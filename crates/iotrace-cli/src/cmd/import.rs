@@ -4,6 +4,7 @@
 
 mod document;
 mod execute;
+mod recover;
 
 use std::path::PathBuf;
 
@@ -31,11 +32,18 @@ Examples: iotrace import -o sda.iotrace sda
           perf record -a -k mono -e 'block:*' -o - sleep 10 | iotrace import -o out.iotrace -")]
 pub(crate) struct Args {
     /// Trace files; - is the standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "recover", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Dataset to write, a folder that must not exist
-    #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    #[arg(short, long, required_unless_present = "recover", value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Finish the dataset of an iotrace record that was killed
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["files", "output", "format", "blkparse_format", "no_events"]
+    )]
+    recover: Option<PathBuf>,
     /// Kind of the files [default: told by their content]
     #[arg(long, value_enum)]
     format: Option<Kind>,
@@ -80,7 +88,13 @@ impl From<Kind> for Format {
 }
 
 /// What is to be done, checked.
-pub(crate) struct Plan {
+pub(crate) enum Plan {
+    Recover(PathBuf, Talk),
+    Import(Box<Import>),
+}
+
+/// An import, with its files open.
+pub(crate) struct Import {
     traces: Vec<Trace>,
     output: PathBuf,
     events: Events,
@@ -91,8 +105,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(args: Args) -> anyhow::Result<Self> {
-        if args.output.exists() {
-            bail!("{} exists already; give another --output or remove it", args.output.display());
+        let talk = Talk::from_flag(args.quiet);
+        if let Some(root) = args.recover {
+            return Ok(Self::Recover(root, talk));
+        }
+        let Some(output) = args.output else { bail!("--output is missing") };
+        if output.exists() {
+            bail!("{} exists already; give another --output or remove it", output.display());
         }
         let is_layout = args.blkparse_format.is_some();
         let format = args.format.map(Format::from).or(is_layout.then_some(Format::Blkparse));
@@ -103,20 +122,23 @@ impl Plan {
             format,
             layout: args.blkparse_format,
             ports: Vec::new(),
-            scratch: super::record::parent(&args.output),
+            scratch: super::record::parent(&output),
         };
-        Ok(Self {
+        Ok(Self::Import(Box::new(Import {
             traces: iotrace_parse::open(&args.files, &options)?,
-            output: args.output,
+            output,
             events: if args.no_events { Events::Omit } else { Events::Keep },
             max_loss: args.max_loss,
             owner: super::record::run_as(None)?,
-            talk: Talk::from_flag(args.quiet),
-        })
+            talk,
+        })))
     }
 
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        execute::execute(self)
+        match self {
+            Self::Recover(root, talk) => recover::recover(&root, talk),
+            Self::Import(import) => execute::execute(*import),
+        }
     }
 }
 

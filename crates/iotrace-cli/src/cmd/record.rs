@@ -19,6 +19,8 @@ use iotrace_model::Ledger;
 use crate::exit::Exit;
 use crate::talk::Talk;
 
+pub(crate) use self::decode::decode;
+
 use self::order::{Factor, Key};
 
 /// Where changes of device settings are journalled.

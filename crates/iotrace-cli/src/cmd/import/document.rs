@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iotrace_dataset::{
     CaptureDocument, ImportDocument, MANIFEST_SCHEMA, Manifest, MessageDocument, PlanDocument,
-    RUN_SCHEMA, RowsDocument, RunDocument, ledger_to_documents,
+    RUN_SCHEMA, RunDocument, ledger_to_documents,
 };
 use iotrace_model::{DeviceFacts, DeviceId, Ledger, Nanos};
 use iotrace_parse::{About, Error, Format};
@@ -67,15 +67,7 @@ pub(super) fn run(
             ..CaptureDocument::default()
         },
         ledger: ledger_to_documents(ledger),
-        rows: RowsDocument {
-            events: filled.events,
-            requests: filled.requests,
-            by_status: filled
-                .statuses
-                .iter()
-                .map(|(status, count)| ((*status).to_owned(), *count))
-                .collect(),
-        },
+        rows: filled.rows(),
         imported: Some(ImportDocument {
             format: format.name().to_owned(),
             files: files.iter().map(|file| file_name(file)).collect(),

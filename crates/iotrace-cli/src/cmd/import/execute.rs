@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::progress::Line;
 use crate::tables::{Filled, Tables};
 
-use super::Plan;
+use super::Import;
 use super::document::{self, Parts};
 
 /// Batches on their way from the reader.
@@ -46,7 +46,7 @@ pub(super) struct Done {
     pub(super) reasons: Vec<String>,
 }
 
-pub(super) fn execute(mut plan: Plan) -> anyhow::Result<Exit> {
+pub(super) fn execute(mut plan: Import) -> anyhow::Result<Exit> {
     iotrace_dataset::create(&plan.output)?;
     let mut done = Vec::new();
     let mut empty = Vec::new();
@@ -84,7 +84,7 @@ fn remove_if_empty(output: &Path, done: &[Done]) -> anyhow::Result<()> {
 }
 
 /// Writes a run for every capture of a trace.
-fn import(plan: &Plan, trace: Trace, done: &mut Vec<Done>) -> anyhow::Result<()> {
+fn import(plan: &Import, trace: Trace, done: &mut Vec<Done>) -> anyhow::Result<()> {
     let Trace { mut reader, format, files, bytes } = trace;
     let line = Line::new(plan.talk, &files.join(", "));
     std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ struct Open {
 }
 
 impl Open {
-    fn new(plan: &Plan, place: usize) -> anyhow::Result<Self> {
+    fn new(plan: &Import, place: usize) -> anyhow::Result<Self> {
         let repetition = u32::try_from(place).unwrap_or(u32::MAX);
         let relative = iotrace_dataset::run_folder(&Configuration::default(), repetition, false);
         let folder = plan.output.join(&relative);
@@ -187,7 +187,7 @@ fn read(reader: &mut dyn Reader, to_us: &SyncSender<Message>, used: &Receiver<Ve
 }
 
 fn write_run(
-    plan: &Plan,
+    plan: &Import,
     relative: &Path,
     folder: &Path,
     parts: Parts<'_>,
@@ -204,7 +204,7 @@ fn write_run(
     for reason in &reasons {
         plan.talk.warn(&format!("{}: {reason}", relative.display()));
     }
-    super::super::record::warn_of_loss(plan.talk, &ledger, relative);
+    crate::cmd::record::warn_of_loss(plan.talk, &ledger, relative);
     let imported = document.imported.as_ref();
     for note in imported.iter().flat_map(|imported| &imported.notes) {
         if !reasons.contains(note) {
@@ -250,7 +250,7 @@ fn reasons(filled: &Filled) -> Vec<String> {
 }
 
 /// The manifest, and how the import ended.
-fn finish(plan: &Plan, done: &[Done]) -> anyhow::Result<Exit> {
+fn finish(plan: &Import, done: &[Done]) -> anyhow::Result<Exit> {
     let mut ledger = Ledger::default();
     for run in done {
         ledger.merge(&run.ledger);
@@ -262,7 +262,7 @@ fn finish(plan: &Plan, done: &[Done]) -> anyhow::Result<Exit> {
     }
     let is_incomplete = !incomplete.is_empty() || ledger.lost() > plan.max_loss;
     if ledger.lost() > 0 {
-        incomplete.push(super::super::record::loss_sentence(&ledger));
+        incomplete.push(crate::cmd::record::loss_sentence(&ledger));
     }
     let manifest = document::manifest(done, &ledger, incomplete);
     iotrace_dataset::finish(&plan.output, manifest)?;

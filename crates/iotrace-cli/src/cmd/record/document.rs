@@ -3,7 +3,7 @@
 use iotrace_capture::{Capture, Finished, device_facts, host_facts};
 use iotrace_dataset::{
     CaptureDocument, FactorDocument, MANIFEST_SCHEMA, Manifest, PlanDocument, RUN_SCHEMA,
-    RowsDocument, RunDocument, RunEntry, ledger_to_documents,
+    RunDocument, RunEntry, ledger_to_documents,
 };
 use iotrace_model::{Configuration, DeviceFacts, Facts, Ledger, Nanos};
 
@@ -11,14 +11,19 @@ use super::Plan;
 use super::decode::Decoded;
 use super::order::Step;
 
-/// Everything that goes into one run's document.
-pub(super) struct Parts<'a> {
+/// Everything that is known of a run when its workload starts.
+pub(super) struct Start<'a> {
     pub(super) plan: &'a Plan,
     pub(super) step: &'a Step,
     pub(super) configuration: &'a Configuration,
     pub(super) order: usize,
+    pub(super) started: Nanos,
     pub(super) started_realtime: Nanos,
     pub(super) devices: &'a [DeviceFacts],
+}
+
+/// Everything else that goes into one run's document.
+pub(super) struct Parts<'a> {
     pub(super) counters: &'a Facts,
     pub(super) capture: &'a Capture,
     pub(super) finished: &'a Finished,
@@ -27,21 +32,38 @@ pub(super) struct Parts<'a> {
     pub(super) interrupted: bool,
 }
 
-/// `run.json` of one run.
-pub(super) fn run(parts: &Parts<'_>) -> RunDocument {
-    let Parts { plan, step, capture, finished, decoded, .. } = parts;
+/// `run.json` as far as it is known when the workload starts: all that a recovery has.
+pub(super) fn start(start: &Start<'_>) -> RunDocument {
+    let Start { plan, step, .. } = start;
     RunDocument {
         schema: RUN_SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        configuration: parts.configuration.settings.clone(),
+        configuration: start.configuration.settings.clone(),
         repetition: step.repetition,
         warmup: step.warmup,
-        order: u32::try_from(parts.order).unwrap_or(u32::MAX),
+        order: u32::try_from(start.order).unwrap_or(u32::MAX),
         clock: "CLOCK_MONOTONIC".to_owned(),
-        clock_origin_ns: capture.started.0,
-        started_realtime_ns: parts.started_realtime.0,
+        clock_origin_ns: start.started.0,
+        started_realtime_ns: start.started_realtime.0,
         command: command(plan),
         run_as: plan.run_as.as_ref().map(|user| user.name.clone()),
+        settle_ms: u64::try_from(plan.settle.as_millis()).unwrap_or(u64::MAX),
+        devices: start.devices.iter().map(Into::into).collect(),
+        host: host_facts(plan.identifiers).into(),
+        capture: CaptureDocument {
+            source: "perf".to_owned(),
+            ring_bytes: iotrace_capture::page_size() << plan.ring_pages_exp,
+            in_memory: plan.memory_limit.is_some(),
+            ..CaptureDocument::default()
+        },
+        ..RunDocument::default()
+    }
+}
+
+/// `run.json` of a run that has ended.
+pub(super) fn run(start: RunDocument, parts: &Parts<'_>) -> RunDocument {
+    let Parts { capture, finished, decoded, .. } = parts;
+    RunDocument {
         exit_code: finished.exit_code,
         signal: finished.signal,
         interrupted: parts.interrupted,
@@ -49,32 +71,18 @@ pub(super) fn run(parts: &Parts<'_>) -> RunDocument {
         user_ns: finished.user.0,
         system_ns: finished.system.0,
         max_rss_bytes: finished.max_rss_bytes,
-        settle_ms: u64::try_from(plan.settle.as_millis()).unwrap_or(u64::MAX),
-        devices: parts.devices.iter().map(Into::into).collect(),
-        host: host_facts(plan.identifiers).into(),
         counters: parts.counters.into(),
         capture: CaptureDocument {
-            source: "perf".to_owned(),
             trace_events: capture.trace_events.clone(),
             records_read: decoded.records_read,
             events: capture.events,
             bytes: capture.bytes,
-            ring_bytes: iotrace_capture::page_size() << plan.ring_pages_exp,
             cpu_ns: capture.cpu_time.0,
-            in_memory: plan.memory_limit.is_some(),
+            ..start.capture
         },
         ledger: ledger_to_documents(parts.ledger),
-        rows: RowsDocument {
-            events: decoded.filled.events,
-            requests: decoded.filled.requests,
-            by_status: decoded
-                .filled
-                .statuses
-                .iter()
-                .map(|(status, count)| ((*status).to_owned(), *count))
-                .collect(),
-        },
-        imported: None,
+        rows: decoded.filled.rows(),
+        ..start
     }
 }
 

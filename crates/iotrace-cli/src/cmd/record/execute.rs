@@ -20,7 +20,7 @@ use crate::progress::Line;
 
 use super::Plan;
 use super::decode::decode;
-use super::document::{self, Parts};
+use super::document::{self, Parts, Start};
 use super::order::{Step, change, steps};
 
 /// How often the workload is looked at.
@@ -154,7 +154,18 @@ fn run_one(
     let raw = folder.join("capture.perf");
     let before = Counters::read(&plan.targets);
     let recorder = Recorder::start(&plan.targets, &options(plan), sink(plan, &raw)?)?;
-    let started_realtime = realtime_now();
+    let start = document::start(&Start {
+        plan,
+        step,
+        configuration,
+        order,
+        started: recorder.started(),
+        started_realtime: realtime_now(),
+        devices: &devices,
+    });
+    // Should the recorder be killed, this and the raw capture are what a recovery has.
+    let draft = folder.join(iotrace_dataset::DRAFT);
+    iotrace_dataset::write_json(&draft, &start)?;
     let ran = run_workload(plan, &folder, &recorder, interrupt, label);
     let capture = recorder.stop()?;
     let counters = Counters::read(&plan.targets).since(&before);
@@ -170,25 +181,21 @@ fn run_one(
         &folder,
         &metadata,
     )?;
-    keep_or_remove(plan, &capture, &raw)?;
     let interrupted = interrupt.count() > 0;
     let mut ledger = capture.ledger.clone();
     merge_decoded(&mut ledger, &decoded.ledger);
-    let document = document::run(&Parts {
-        plan,
-        step,
-        configuration,
-        order,
-        started_realtime,
-        devices: &devices,
+    let parts = Parts {
         counters: &counters,
         capture: &capture,
         finished: &finished,
         decoded: &decoded,
         ledger: &ledger,
         interrupted,
-    });
+    };
+    let document = document::run(start, &parts);
     iotrace_dataset::write_json(&folder.join("run.json"), &document)?;
+    std::fs::remove_file(&draft).with_context(|| format!("cannot remove {}", draft.display()))?;
+    keep_or_remove(plan, &capture, &raw)?;
     super::warn_of_loss(plan.talk, &ledger, &relative);
     Ok(Done {
         entry: RunEntry {
