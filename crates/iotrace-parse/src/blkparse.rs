@@ -62,6 +62,17 @@ struct Form {
     declared: Option<(String, Layout)>,
 }
 
+/// What a line is.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// An event, or the rest of one.
+    Event(Event),
+    /// Anything else, or the beginning of an event.
+    Other,
+    /// There is none.
+    End,
+}
+
 /// Lines that wait for the rest of their event.
 #[derive(Debug, Default)]
 struct Broken {
@@ -108,12 +119,12 @@ impl<R: BufRead> BlkparseReader<R> {
         })
     }
 
-    /// Reads the next line, if there is one, and the event that it completes.
+    /// Reads the next line, and the event that it completes.
     #[inline]
-    fn read_line(&mut self) -> Result<Option<Option<Event>>, Error> {
+    fn read_line(&mut self) -> Result<Next, Error> {
         let Self { lines, form, broken, tally, .. } = self;
         let number = lines.number() + 1;
-        let Some(text) = lines.next()? else { return Ok(None) };
+        let Some(text) = lines.next()? else { return Ok(Next::End) };
         let found = form.read(text, tally.records.used);
         let line = match found {
             Ok(line) => {
@@ -122,13 +133,14 @@ impl<R: BufRead> BlkparseReader<R> {
             }
             Err(fault) => broken.take(text, number, fault, form, tally),
         };
-        Ok(Some(line.map(|line| {
+        tally.long_lines += u64::from(lines.is_cut());
+        Ok(line.map_or(Next::Other, |line| {
             tally.records.read += 1;
             tally.records.used += 1;
             tally.has_deltas |= line.has_delta;
             tally.wrapped_times += u64::from(line.is_wrapped);
-            line.event
-        })))
+            Next::Event(line.event)
+        }))
     }
 
     /// Puts an event in order; gives it back when another capture begins with it.
@@ -172,17 +184,18 @@ impl<R: BufRead + Send> Reader for BlkparseReader<R> {
             self.next = self.place(event, out);
         }
         for _ in 0..BATCH {
-            let Some(event) = self.read_line()? else {
-                self.broken.end(&mut self.tally);
-                self.finish(out);
-                return Ok(Progress::End);
-            };
-            if let Some(event) = event {
-                self.next = self.place(event, out);
-                if self.next.is_some() {
+            match self.read_line()? {
+                Next::Event(event) => self.next = self.place(event, out),
+                Next::Other => {}
+                Next::End => {
+                    self.broken.end(&mut self.tally);
                     self.finish(out);
-                    return Ok(Progress::Restart);
+                    return Ok(Progress::End);
                 }
+            }
+            if self.next.is_some() {
+                self.finish(out);
+                return Ok(Progress::Restart);
             }
         }
         Ok(Progress::More)
@@ -234,7 +247,7 @@ impl Form {
         let first = layout.read(line, place);
         // Sums and quoting stand in such text too, and actions without a format of their own.
         first
-            .or_else(|fault| layout.read(foreign::unquoted(line), place).map_err(|_| fault))
+            .or_else(|fault| layout.read(foreign::unquoted(line), place).ok().ok_or(fault))
             .or_else(|fault| detail::read(line).map_err(|other| other.or_columns(fault)))
     }
 

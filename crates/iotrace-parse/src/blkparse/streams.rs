@@ -161,6 +161,9 @@ mod tests {
     use super::*;
     use Step::{Next, Restart};
 
+    /// CPU, device, number, time, action, and what the line means.
+    type Line = (u32, (u32, u32), u64, i64, Action, Step);
+
     const DISK: (u32, u32) = (8, 0);
     const PARTITION: (u32, u32) = (8, 3);
     const MAPPED: (u32, u32) = (253, 0);
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &[(u32, (u32, u32), u64, i64, Action, Step)]) {
+    fn check(lines: &[Line]) {
         let mut streams = Streams::default();
         for (place, (cpu, (major, minor), sequence, time, action, expected)) in
             lines.iter().enumerate()

@@ -18,6 +18,8 @@ pub(super) struct Tally {
     first: Option<String>,
     unreadable: u64,
     pub(super) rejoined: u64,
+    /// Lines longer than what is looked at.
+    pub(super) long_lines: u64,
     pub(super) wrapped_times: u64,
     pub(super) has_deltas: bool,
     /// Sums stand between the last event and here.
@@ -63,6 +65,9 @@ impl Tally {
         }
         if self.rejoined > 0 {
             notes.push(format!("{} events were broken over two lines and rejoined", self.rejoined));
+        }
+        if self.long_lines > 0 {
+            notes.push(format!("{} lines were too long and were cut", self.long_lines));
         }
         if self.wrapped_times > 0 {
             notes.push(format!(

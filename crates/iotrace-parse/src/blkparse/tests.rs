@@ -1,3 +1,5 @@
+//! Whole texts, invented: what is told apart, put together, put in order and counted.
+
 use iotrace_model::{Action, DeviceId};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -135,6 +137,14 @@ fn a_text_without_events_ends_empty() {
     let told = read("nothing here\n");
     assert_eq!((told.sections.concat().len(), told.records.used), (0, 0));
     assert_eq!(read("").records, Records::default());
+}
+
+#[test]
+fn a_line_without_end_is_one_line_that_cannot_be_read() {
+    let event = "8,0 0 1 0.000000000 7 Q R 8 + 8 [dd]";
+    let told = read(&format!("{}\n{event}{}\n", "x".repeat(1 << 20), " ".repeat(1 << 20)));
+    assert_eq!(told.records, Records { read: 2, used: 1 });
+    assert_eq!(told.notes.last().map(String::as_str), Some("2 lines were too long and were cut"));
 }
 
 #[test]
