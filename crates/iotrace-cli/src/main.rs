@@ -10,6 +10,7 @@ mod cmd;
 mod exit;
 mod interrupt;
 mod progress;
+mod tables;
 mod talk;
 
 use std::process::ExitCode;

@@ -24,6 +24,12 @@ impl Line {
         Self { bar, started: Instant::now() }
     }
 
+    /// How many events of a trace have been read.
+    pub(crate) fn count(&self, events: u64) {
+        self.bar.set_message(format!("{} events", HumanCount(events)));
+        self.bar.tick();
+    }
+
     pub(crate) fn show(&self, progress: &Progress) {
         let seconds = self.started.elapsed().max(Duration::from_millis(1)).as_millis();
         let rate = u128::from(progress.events) * 1000 / seconds;

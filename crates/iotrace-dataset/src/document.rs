@@ -31,11 +31,11 @@ pub struct RunDocument {
     pub warmup: bool,
     /// Place in the plan, from 0.
     pub order: u32,
-    /// Clock of the tables: `CLOCK_MONOTONIC`.
+    /// Clock of the tables: `CLOCK_MONOTONIC`; `unknown` where an imported trace does not tell.
     pub clock: String,
-    /// That clock at time 0 of the tables.
+    /// That clock at time 0 of the tables; 0 where it is not known.
     pub clock_origin_ns: i64,
-    /// Wall clock at time 0 of the tables, since the epoch.
+    /// Wall clock at time 0 of the tables, since the epoch; 0 where it is not known.
     pub started_realtime_ns: i64,
     /// The workload and its arguments.
     pub command: Vec<String>,
@@ -69,6 +69,31 @@ pub struct RunDocument {
     pub ledger: Vec<LedgerEntryDocument>,
     /// Rows of the tables.
     pub rows: RowsDocument,
+    /// Where it was imported from; null for a recording.
+    #[serde(default)]
+    pub imported: Option<ImportDocument>,
+}
+
+/// Where a run was imported from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportDocument {
+    /// Kind of the files: `blktrace`, `blkparse`, `perf-data`, `perf-script` or `ftrace`.
+    pub format: String,
+    /// Names of the files, without their folders.
+    pub files: Vec<String>,
+    /// What the format cannot carry and what was noticed, one sentence each.
+    pub notes: Vec<String>,
+    /// Messages of the kernel or of a user, in the order in which they were read.
+    pub messages: Vec<MessageDocument>,
+}
+
+/// A message in a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageDocument {
+    /// Its time.
+    pub time_ns: i64,
+    /// Its words.
+    pub text: String,
 }
 
 /// One traced device.

@@ -21,8 +21,9 @@ mod text;
 pub use checksum::checksum;
 pub use columns::{EVENTS_SCHEMA, REQUESTS_SCHEMA};
 pub use document::{
-    AtaPortDocument, CaptureDocument, DeviceDocument, LedgerEntryDocument, RUN_SCHEMA,
-    RowsDocument, RunDocument, ledger_from_documents, ledger_to_documents,
+    AtaPortDocument, CaptureDocument, DeviceDocument, ImportDocument, LedgerEntryDocument,
+    MessageDocument, RUN_SCHEMA, RowsDocument, RunDocument, ledger_from_documents,
+    ledger_to_documents,
 };
 pub use error::Error;
 pub use events::{EventWriter, read_events};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use iotrace_model::Item;
-use iotrace_parse::{Options, PerfReader};
+use iotrace_parse::{Options, PerfReader, Progress, Reader};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut counts = BTreeMap::new();
     let mut items = Vec::new();
     loop {
-        let more = reader.next_batch(&mut items)?;
+        let progress = reader.next_batch(&mut items)?;
         for item in items.drain(..) {
             match item {
                 Item::Event(event) => *counts.entry(Some(event.action)).or_insert(0_u64) += 1,
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 writeln!(out, "{item:?}")?;
             }
         }
-        if !more {
+        if progress == Progress::End {
             break;
         }
     }
@@ -40,8 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             writeln!(out, "{count:>10} {}", name.unwrap_or("unknown"))?;
         }
     }
+    writeln!(out, "{:?}", reader.about())?;
     writeln!(out, "{:?}", reader.records())?;
-    for (cause, cpu, entry) in reader.ledger().entries() {
+    for (cause, cpu, entry) in reader.take_ledger().entries() {
         writeln!(out, "{} {cpu:?} {entry:?}", cause.name())?;
     }
     Ok(out.flush()?)

@@ -13,8 +13,8 @@ use crate::bytes::Place;
 use crate::format::Format;
 use crate::tracepoint::Context;
 
-/// Registers in the order of `Registers`.
-const REGISTERS: [&str; 12] = [
+/// Registers in the order in which `Registers::new` takes them.
+pub(crate) const REGISTERS: [&str; 12] = [
     "cmd",
     "dev",
     "lbal",
@@ -33,10 +33,78 @@ const EIO: i32 = -5;
 
 /// What a tracepoint of libata reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(crate) enum Moment {
     Issue,
     Done,
     Failed,
+}
+
+impl Moment {
+    /// `None` for other tracepoints, and for commands of libata's own that complete within it.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "ata_qc_issue" => Some(Moment::Issue),
+            "ata_qc_complete_done" => Some(Moment::Done),
+            "ata_qc_complete_failed" => Some(Moment::Failed),
+            _ => None,
+        }
+    }
+}
+
+/// What an event of a command says, binary or in text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) port: AtaPort,
+    pub(crate) tag: u32,
+    /// libata's number; `None` where the event has none.
+    pub(crate) protocol: Option<u64>,
+    /// As they were for an issue; not looked at otherwise.
+    pub(crate) registers: Registers,
+}
+
+impl Values {
+    /// The event of these values.
+    pub(crate) fn event(
+        self,
+        moment: Moment,
+        context: Context,
+        ports: &[(AtaPort, DeviceId)],
+    ) -> Event {
+        let mut event = Event {
+            time: context.time,
+            cpu: context.cpu,
+            sequence: context.sequence,
+            device: ports.iter().find(|(known, _)| *known == self.port).map(|(_, device)| *device),
+            action: Action::CommandComplete,
+            op: Op::Other,
+            flags: Flags::default(),
+            sector: None,
+            length_bytes: 0,
+            pid: context.pid,
+            comm: Comm::default(),
+            error: None,
+            remap: None,
+            cgroup: None,
+            io_priority: None,
+            tag: u16::try_from(self.tag).ok(),
+            protocol: None,
+        };
+        match moment {
+            Moment::Issue => {
+                let command = self.registers.command();
+                event.action = Action::CommandIssue;
+                event.op = command.op;
+                event.flags = self.registers.flags();
+                event.sector = command.sector;
+                event.length_bytes = command.sectors * SECTOR_BYTES;
+                event.protocol =
+                    self.protocol.map(|number| protocol(number, self.registers.command));
+            }
+            Moment::Done => event.error = Some(0),
+            Moment::Failed => event.error = Some(EIO),
+        }
+        event
+    }
 }
 
 /// Reads the samples of one of libata's tracepoints.
@@ -53,12 +121,7 @@ pub(crate) struct Commands {
 impl Commands {
     /// `None` for other tracepoints, and when fields are missing without which a command is nothing.
     pub(crate) fn new(format: &Format) -> Option<Self> {
-        let moment = match format.name.as_str() {
-            "ata_qc_issue" => Moment::Issue,
-            "ata_qc_complete_done" => Moment::Done,
-            "ata_qc_complete_failed" => Moment::Failed,
-            _ => return None,
-        };
+        let moment = Moment::from_name(&format.name)?;
         Some(Self {
             moment,
             port: format.place("ata_port")?,
@@ -77,60 +140,32 @@ impl Commands {
         ports: &[(AtaPort, DeviceId)],
     ) -> Option<Event> {
         let small = |place: Place| u32::try_from(place.number(raw)?).ok();
-        let port = AtaPort { port: small(self.port)?, device: small(self.device)? };
-        let mut event = Event {
-            time: context.time,
-            cpu: context.cpu,
-            sequence: context.sequence,
-            device: ports.iter().find(|(known, _)| *known == port).map(|(_, device)| *device),
-            action: Action::CommandComplete,
-            op: Op::Other,
-            flags: Flags::default(),
-            sector: None,
-            length_bytes: 0,
-            pid: context.pid,
-            comm: Comm::default(),
-            error: None,
-            remap: None,
-            cgroup: None,
-            io_priority: None,
-            tag: u16::try_from(small(self.tag)?).ok(),
-            protocol: None,
+        let mut values = Values {
+            port: AtaPort { port: small(self.port)?, device: small(self.device)? },
+            tag: small(self.tag)?,
+            ..Values::default()
         };
-        match self.moment {
-            Moment::Issue => {
-                let registers = self.registers(raw);
-                let command = registers.command();
-                event.action = Action::CommandIssue;
-                event.op = command.op;
-                event.flags = registers.flags();
-                event.sector = command.sector;
-                event.length_bytes = command.sectors * SECTOR_BYTES;
-                event.protocol = match self.protocol {
-                    Some(place) => Some(protocol(place.number(raw)?, registers.command)),
-                    None => None,
-                };
-            }
-            Moment::Done => event.error = Some(0),
-            Moment::Failed => event.error = Some(EIO),
+        if self.moment == Moment::Issue {
+            values.registers = self.registers(raw);
+            values.protocol = match self.protocol {
+                Some(place) => Some(place.number(raw)?),
+                None => None,
+            };
         }
-        Some(event)
+        Some(values.event(self.moment, context, ports))
     }
 
     fn registers(&self, raw: &[u8]) -> Registers {
-        let [command, device, b0, b1, b2, b3, b4, b5, nsect, hob_nsect, feature, hob_feature] =
-            self.registers.map(|place| {
-                let number = place.and_then(|place| place.number(raw)).unwrap_or(0);
-                number.to_le_bytes()[0]
-            });
-        let lba = [b0, b1, b2, b3, b4, b5];
-        Registers { command, device, lba, nsect, hob_nsect, feature, hob_feature }
+        Registers::new(self.registers.map(|place| {
+            let number = place.and_then(|place| place.number(raw)).unwrap_or(0);
+            number.to_le_bytes()[0]
+        }))
     }
 }
 
 /// The registers that place and length are read from.
 #[derive(Clone, Copy, Debug, Default)]
-struct Registers {
+pub(crate) struct Registers {
     command: u8,
     device: u8,
     /// The three address registers and their "high order byte" twins: bits 0 to 47.
@@ -158,6 +193,14 @@ enum Width {
 }
 
 impl Registers {
+    /// In the order of `REGISTERS`.
+    pub(crate) fn new(registers: [u8; REGISTERS.len()]) -> Self {
+        let [command, device, b0, b1, b2, b3, b4, b5, nsect, hob_nsect, feature, hob_feature] =
+            registers;
+        let lba = [b0, b1, b2, b3, b4, b5];
+        Self { command, device, lba, nsect, hob_nsect, feature, hob_feature }
+    }
+
     fn command(&self) -> Command {
         let (op, width) = match self.command {
             0x60 => (Op::Read, Width::Queued),

@@ -17,6 +17,63 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// There is no such file, nor one for which the name stands.
+    #[error("there is no file {path}, nor {path}.blktrace.0 or another of its CPUs")]
+    NotFound {
+        /// The name.
+        path: String,
+    },
+    /// A folder where a file was expected.
+    #[error("{path} is a folder; name the files in it, such as {path}/sda for sda.blktrace.*")]
+    Folder {
+        /// The folder.
+        path: String,
+    },
+    /// There is nothing in the file.
+    #[error("{path} is empty: nothing was recorded, or the recorder could not write")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+    /// Nothing that can be read.
+    #[error(
+        "{path}: no trace that can be read: it begins with {start:?}; known are blktrace files, \
+         blkparse text, perf.data, perf script text and ftrace text, also compressed by gzip, zstd \
+         or xz; if it is one of them, name it with --format"
+    )]
+    UnknownFormat {
+        /// The file.
+        path: String,
+        /// What it begins with.
+        start: String,
+    },
+    /// trace-cmd's own file.
+    #[error(
+        "{path}: a trace.dat of trace-cmd, which cannot be read; print it with \
+         trace-cmd report {path} and import the text"
+    )]
+    TraceDat {
+        /// The file.
+        path: String,
+    },
+    /// A table of biosnoop.
+    #[error(
+        "{path}: a table of biosnoop, which has one latency for each request and no events; \
+         record with iotrace, blktrace or perf to see where the time went"
+    )]
+    Biosnoop {
+        /// The file.
+        path: String,
+    },
+    /// The file does not begin with a record of blktrace.
+    #[error(
+        "{path}: not a blktrace file: byte 0 does not begin a record of version 7 or 8 in either \
+         byte order"
+    )]
+    NotBlktrace {
+        /// The file.
+        path: String,
+    },
     /// The file begins with something else.
     #[error("{path}: not a perf file: byte 0 does not begin the word PERFILE2")]
     BadMagic {
@@ -32,15 +89,6 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// A perf file written to a pipe.
-    #[error(
-        "{path}: a perf file in pipe mode (header of 16 bytes), which cannot be read yet; \
-         record it with perf record -o FILE"
-    )]
-    PipeMode {
-        /// The file.
-        path: String,
-    },
     /// The header points outside the file, or to more than any perf file has.
     #[error("{path}: the {part} at byte {offset} cannot be; the file is cut or damaged")]
     OutOfFile {
@@ -50,6 +98,15 @@ pub enum Error {
         part: &'static str,
         /// Where it should be.
         offset: u64,
+    },
+    /// A perf file of other events only.
+    #[error(
+        "{path}: no tracepoints in this file: its samples are of other events; record with \
+         perf record -a -k mono -e 'block:*'"
+    )]
+    NoTracepoints {
+        /// The file.
+        path: String,
     },
     /// The file does not say how its events are laid out.
     #[error(
@@ -83,15 +140,16 @@ pub enum Error {
         /// What is missing.
         what: &'static str,
     },
-    /// Records inside compressed ones.
+    /// A text in which nothing looks like an event of a tracepoint.
     #[error(
-        "{path}: compressed records at byte {offset}, which cannot be read yet; record without -z"
+        "{path}: no event of perf script or ftrace in the first {lines} lines; one looks like \
+         dd-7 [000] 1.000000: block_rq_issue: 8,0 R 4096 () 2072 + 8 [dd]"
     )]
-    Compressed {
+    NoTraceText {
         /// The file.
         path: String,
-        /// Where the first one begins.
-        offset: u64,
+        /// How many lines were read.
+        lines: u64,
     },
     /// A format for blkparse text that cannot serve.
     #[error("{path}: the format {layout:?} cannot be used: {why}")]

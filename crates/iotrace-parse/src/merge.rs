@@ -6,7 +6,6 @@
 //! round before may go out. Memory is bounded by two rounds.
 
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
 use iotrace_model::{Event, Item, Loss, Nanos};
@@ -41,7 +40,7 @@ struct Stream {
     is_disturbed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// The event's time; of a late event, the time at which it still can go out.
     key: Nanos,
@@ -101,33 +100,46 @@ impl Merge {
         losses_while(&mut self.losses, |_| true, out);
     }
 
-    /// Lets go what is not later than `limit`, until no more than `keep` events wait.
+    /// Lets go what is not later than `limit`, until no more than `keep` events wait. Events of one
+    /// stream that come before the head of every other go out together.
     fn drain(&mut self, limit: Nanos, keep: usize, out: &mut Vec<Item>) {
         self.sort();
         while self.waiting > keep
-            && let Some(mut head) = self.heads.peek_mut()
+            && let Some(Reverse((key, place))) = self.heads.pop()
         {
-            let Reverse((key, place)) = *head;
             if key > limit {
+                self.heads.push(Reverse((key, place)));
                 break;
             }
             let Some(stream) = self.streams.get_mut(place) else { break };
-            let Some(waiting) = stream.queue.pop_front_if(|waiting| waiting.key == key) else {
-                PeekMut::pop(head);
+            // The rest behind the end of the ring has its turn when this is gone.
+            let (waiting, _) = stream.queue.as_slices();
+            if waiting.first().is_none_or(|head| head.key != key) {
                 continue;
+            }
+            let next = self.heads.peek().map(|Reverse(next)| *next);
+            let may_go = |event: &&Waiting| {
+                event.key <= limit && next.is_none_or(|next| (event.key, place) < next)
             };
-            match stream.queue.front() {
-                Some(next) => *head = Reverse((next.key, place)),
-                None => {
-                    PeekMut::pop(head);
+            let most = self.waiting - keep;
+            // The head goes in any case: an entry of its own that is left over can stand in its way.
+            let run = waiting.iter().take(most).take_while(may_go).count().max(1);
+            let run = waiting.get(..run).unwrap_or_default();
+            self.out = run.last().map(|last| last.key);
+            if self.losses.is_empty() {
+                out.extend(run.iter().map(|waiting| Item::Event(waiting.event)));
+            } else {
+                for Waiting { key, event } in run {
+                    // A loss at the time of an event begins behind it.
+                    let is_before = |loss: &Loss| (loss.from, loss.cpu) < (*key, event.cpu);
+                    losses_while(&mut self.losses, is_before, out);
+                    out.push(Item::Event(*event));
                 }
             }
-            self.waiting -= 1;
-            self.out = Some(key);
-            let cpu = waiting.event.cpu;
-            // A loss at the time of an event begins behind it.
-            losses_while(&mut self.losses, |loss| (loss.from, loss.cpu) < (key, cpu), out);
-            out.push(Item::Event(waiting.event));
+            let gone = run.len();
+            self.waiting -= gone;
+            stream.queue.drain(..gone);
+            self.heads.extend(stream.queue.front().map(|head| Reverse((head.key, place))));
         }
     }
 

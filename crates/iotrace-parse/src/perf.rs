@@ -1,17 +1,24 @@
 //! Perf files: `perf.data` of `perf record`, and the raw captures of iotrace.
 //!
 //! Layout: `tools/perf/Documentation/perf.data-file-format.txt` and
-//! `include/uapi/linux/perf_event.h` of the kernel. Only files of little-endian machines in file
-//! mode are read. A capture that was cut short has no size and no feature table in its header: its
-//! data go on to the end of the file, and the formats are looked for before the data.
+//! `include/uapi/linux/perf_event.h` of the kernel. Files of little-endian machines are read, in file
+//! mode and in pipe mode, with compressed records or without. A capture that was cut short has no
+//! size and no feature table in its header: its data go on to the end of the file, and the formats
+//! are looked for before the data.
 //!
-//! A file is passed over twice: once for its losses (`lost`), which are reported later than they
-//! happen, and once for its events.
+//! A file is passed over twice: once for its losses and its first event (`lost`), which are told
+//! later than they happen, and once for its events.
 
+mod attribute;
+mod clock;
 mod decode;
+mod file;
 mod header;
+mod inflate;
+mod known;
 mod layouts;
 mod lost;
+mod pipe;
 mod records;
 mod sample;
 mod tracing_data;
@@ -20,29 +27,40 @@ use std::io::{Read, Seek};
 
 use iotrace_model::{AtaPort, Cause, DeviceId, Item, Ledger, Nanos};
 
+use self::clock::{Clock, ClockFacts};
 use self::decode::Decoder;
-use self::header::{File, Header};
+use self::file::File;
+use self::header::Header;
+use self::known::Tracepoints;
 use self::lost::Survey;
 use self::records::{Next, RecordStream, State};
-use crate::Error;
 use crate::merge::Merge;
+use crate::{About, Error, Progress, Reader};
 
 /// Kinds of records that are looked at.
 mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const LOST_SAMPLES: u32 = 13;
+    pub(super) const HEADER_ATTR: u32 = 64;
+    pub(super) const HEADER_TRACING_DATA: u32 = 66;
     pub(super) const FINISHED_ROUND: u32 = 68;
+    /// Trace data of a processor follow it.
+    pub(super) const AUXTRACE: u32 = 71;
+    pub(super) const HEADER_FEATURE: u32 = 80;
     pub(super) const COMPRESSED: u32 = 81;
     pub(super) const COMPRESSED2: u32 = 83;
 }
 
+/// Records in a batch, at most: a block of compressed ones can hold any number.
+const MOST_RECORDS: usize = 1 << 14;
+
 /// What the reader must be told.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Absolute `CLOCK_MONOTONIC` of the start of the run; subtracted from every time. 0 keeps the
-    /// file's own times.
-    pub origin: Nanos,
+    /// The start of the run on the file's clock; subtracted from every time. 0 keeps the file's own
+    /// times; `None` makes the earliest event time 0.
+    pub origin: Option<Nanos>,
     /// Devices behind libata's ports, which its events name instead.
     pub devices: Vec<(AtaPort, DeviceId)>,
 }
@@ -59,15 +77,20 @@ pub struct Records {
 /// Reads a perf file in batches, in the order of time, CPU and place in the CPU's stream.
 ///
 /// Memory is bounded by two rounds of the recorder's rings. In a file without marks of rounds at
-/// most two million events wait; what then comes too late is counted as `TimeBackwards`.
+/// most two million events wait; what then comes too late is counted as `TimeBackwards`. Losses of
+/// the kernel are in the ledger from the start.
 #[derive(Debug)]
 pub struct PerfReader<R> {
     records: RecordStream<R>,
     decoder: Decoder,
     merge: Merge,
+    clock: ClockFacts,
+    is_pipe: bool,
     first: Option<Nanos>,
     last: Option<Nanos>,
-    finished: bool,
+    /// Whether a block is there whose records are not used up.
+    is_filled: bool,
+    is_finished: bool,
 }
 
 impl<R: Read + Seek> PerfReader<R> {
@@ -77,91 +100,109 @@ impl<R: Read + Seek> PerfReader<R> {
     /// # Errors
     /// When this is no perf file, or one that cannot be understood at all.
     pub fn open(mut reader: R, path: &str, options: Options) -> Result<Self, Error> {
-        let mut file = File::new(&mut reader, path)?;
-        let header = Header::read(&mut file)?;
-        let formats = tracing_data::read(&mut file, &header.formats)?;
-        let clock = Clock::new(options.origin);
+        let header = Header::read(&mut File::new(&mut reader, path)?)?;
+        let Header { data, layouts, formats, clock, is_pipe } = header;
+        let tracepoints = Tracepoints::new(&formats);
         let mut records = RecordStream::new(reader, path);
-        let survey = Survey::new(&mut records, path, header.data, &header.layouts, clock)?;
-        records.start(header.data)?;
-        let Survey { losses, ledger, first, last, .. } = survey;
-        Ok(Self {
-            records,
-            decoder: Decoder::new(&formats, header.layouts, options.devices, clock, ledger),
-            merge: Merge::new(losses),
-            first,
-            last,
-            finished: false,
-        })
+        let survey = Survey::new(&mut records, data, &layouts, &tracepoints, options.origin)?;
+        records.start(data)?;
+        let Survey { losses, ledger, origin, first, last, .. } = survey;
+        let decoder = Decoder {
+            layouts,
+            tracepoints,
+            ports: options.devices,
+            clock: Clock { origin },
+            sequences: Vec::new(),
+            counts: Records::default(),
+            ledger,
+        };
+        let merge = Merge::new(losses);
+        let (is_filled, is_finished) = (false, false);
+        Ok(Self { records, decoder, merge, clock, is_pipe, first, last, is_filled, is_finished })
     }
 
-    /// Adds the next items, in order, to `out`, which may stay as it is; false when there will be
-    /// no more.
-    ///
-    /// # Errors
-    /// When the operating system cannot read on.
-    pub fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<bool, Error> {
-        if self.finished {
-            return Ok(false);
-        }
-        self.records.fill()?;
-        loop {
-            match self.records.next() {
-                Next::Record(record) => self.decoder.take(record, &mut self.merge, out),
-                Next::Broken => self.decoder.give_up(Cause::Malformed),
-                Next::Used => break,
-            }
-        }
-        match self.records.state() {
-            State::More => {
-                self.merge.relieve(out);
-                return Ok(true);
-            }
-            State::Cut => self.decoder.give_up(Cause::Truncated),
-            State::Ended => {}
-        }
-        self.merge.finish(out);
-        self.finished = true;
-        Ok(false)
-    }
-
-    /// What was counted instead of being used. Losses of the kernel are here from the start.
-    pub fn ledger(&self) -> &Ledger {
-        &self.decoder.ledger
-    }
-
-    /// Records read and used so far.
-    pub fn records(&self) -> Records {
-        self.decoder.counts
-    }
-
-    /// Time of the earliest sample of any event; `None` without samples. Known from the start.
+    /// Time of the earliest event; `None` without events. Known from the start.
     pub fn first_time(&self) -> Option<Nanos> {
         self.first
     }
 
-    /// Time of the latest sample of any event; `None` without samples. Known from the start.
+    /// Time of the latest event; `None` without events. Known from the start.
     pub fn last_time(&self) -> Option<Nanos> {
         self.last
     }
 }
 
-/// From the file's clock to that of the run.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    origin: Nanos,
-    /// The start of the run; `None` when it was not told.
-    start: Option<Nanos>,
-}
-
-impl Clock {
-    fn new(origin: Nanos) -> Self {
-        let is_told = origin != Nanos::default();
-        Self { origin, start: is_told.then_some(Nanos::default()) }
+impl<R: Read + Seek + Send> Reader for PerfReader<R> {
+    fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<Progress, Error> {
+        if self.is_finished {
+            return Ok(Progress::End);
+        }
+        if !self.is_filled {
+            self.records.fill()?;
+        }
+        self.is_filled = true;
+        for _ in 0..MOST_RECORDS {
+            match self.records.next() {
+                Next::Record(record) => self.decoder.take(record, &mut self.merge, out),
+                Next::Damaged => self.decoder.give_up(Cause::Malformed),
+                Next::Broken => {
+                    self.decoder.give_up(Cause::Malformed);
+                    self.is_filled = false;
+                    break;
+                }
+                Next::Used => {
+                    self.is_filled = false;
+                    break;
+                }
+            }
+        }
+        if self.is_filled || self.records.state() == State::More {
+            self.merge.relieve(out);
+            return Ok(Progress::More);
+        }
+        if self.records.state() == State::Cut {
+            self.decoder.give_up(Cause::Truncated);
+        }
+        self.merge.finish(out);
+        self.is_finished = true;
+        Ok(Progress::End)
     }
 
-    fn time(self, absolute: u64) -> Nanos {
-        Nanos(i64::try_from(absolute).unwrap_or(i64::MAX)) - self.origin
+    fn take_ledger(&mut self) -> Ledger {
+        std::mem::take(&mut self.decoder.ledger)
+    }
+
+    fn records(&self) -> Records {
+        self.decoder.counts
+    }
+
+    fn about(&self) -> About {
+        let mut source = "perf.data".to_owned();
+        if self.is_pipe {
+            source.push_str(", pipe mode");
+        }
+        if self.records.is_compressed() {
+            source.push_str(", compressed");
+        }
+        let origin = self.decoder.clock.origin;
+        let mut notes = Vec::new();
+        notes.extend(self.clock.note().map(str::to_owned));
+        if self.decoder.tracepoints.is_empty() {
+            notes.push(
+                "no tracepoint of the file is a block event; record with \
+                 perf record -a -k mono -e 'block:*'"
+                    .to_owned(),
+            );
+        }
+        About {
+            source,
+            clock: self.clock.name(),
+            origin: Some(origin),
+            wall: self.clock.wall(origin),
+            names: Vec::new(),
+            messages: Vec::new(),
+            notes,
+        }
     }
 }
 

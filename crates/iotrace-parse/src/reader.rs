@@ -49,6 +49,8 @@ pub struct About {
     pub wall: Option<Nanos>,
     /// Names of devices, where the trace or its file names tell them.
     pub names: Vec<(DeviceId, String)>,
+    /// Messages of the kernel or of a user, with their times; the first thousand.
+    pub messages: Vec<(Nanos, String)>,
     /// What the format cannot carry and what was noticed, one sentence each.
     pub notes: Vec<String>,
 }

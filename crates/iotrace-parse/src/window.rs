@@ -1,26 +1,30 @@
-//! Puts the events of a text back in order.
+//! Puts the events of a stream of several CPUs back in order.
 //!
-//! A text printed while it was recorded is out of order by as much as a CPU's buffer holds: events
-//! wait until so many later ones are there. In order, an event costs no more than a queue.
+//! A stream that was written while it was recorded is out of order by as much as the CPUs' buffers
+//! hold: events wait until so many later ones are there. In order, an event costs no more than a queue.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-use iotrace_model::{Cpu, Event, Item, Nanos};
+use iotrace_model::{Cpu, Event, Item, Loss, Nanos};
 
-/// Events that wait.
+/// Events that wait, for a text.
 const WIDTH: usize = 1 << 16;
 
-/// Time, CPU and place in the text.
+/// Time, CPU and place in the stream.
 type Key = (Nanos, Cpu, u64);
 
 /// Events that wait for their turn.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Window {
+    width: usize,
     /// Those that came in order.
     queue: VecDeque<(Key, Event)>,
     /// Those that came late.
     late: BinaryHeap<Reverse<Late>>,
+    /// Losses by start and CPU.
+    losses: BinaryHeap<Reverse<Lost>>,
     taken: u64,
     /// Key of the last one that went out.
     out: Option<Key>,
@@ -29,8 +33,34 @@ pub(crate) struct Window {
 #[derive(Debug)]
 struct Late(Key, Event);
 
+#[derive(Debug)]
+struct Lost(Loss);
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new(WIDTH)
+    }
+}
+
 impl Window {
-    /// Takes the next event of the text; what is certain to be in order goes to `out`. False when
+    /// A window in which so many events wait.
+    pub(crate) fn new(width: usize) -> Self {
+        Self {
+            width,
+            queue: VecDeque::new(),
+            late: BinaryHeap::new(),
+            losses: BinaryHeap::new(),
+            taken: 0,
+            out: None,
+        }
+    }
+
+    /// Takes a loss; it goes out behind the event at its start and before any later one.
+    pub(crate) fn lose(&mut self, loss: Loss) {
+        self.losses.push(Reverse(Lost(loss)));
+    }
+
+    /// Takes the next event of the stream; what is certain to be in order goes to `out`. False when
     /// it comes too late, after later ones went out: it then goes out next.
     pub(crate) fn push(&mut self, event: Event, out: &mut Vec<Item>) -> bool {
         let key = (event.time, event.cpu, self.taken);
@@ -41,7 +71,7 @@ impl Window {
             self.late.push(Reverse(Late(key, event)));
         }
         let in_time = self.out.is_none_or(|last| last.0 <= event.time);
-        while self.queue.len() + self.late.len() > WIDTH {
+        while self.queue.len() + self.late.len() > self.width {
             self.pop(out);
         }
         in_time
@@ -51,6 +81,9 @@ impl Window {
     pub(crate) fn finish(&mut self, out: &mut Vec<Item>) {
         while !(self.queue.is_empty() && self.late.is_empty()) {
             self.pop(out);
+        }
+        while let Some(Reverse(Lost(loss))) = self.losses.pop() {
+            out.push(Item::Loss(loss));
         }
         self.out = None;
     }
@@ -67,6 +100,11 @@ impl Window {
             self.queue.pop_front()
         };
         if let Some((key, event)) = next {
+            while let Some(lost) = self.losses.peek_mut()
+                && (lost.0.0.from, lost.0.0.cpu) < (key.0, key.1)
+            {
+                out.push(Item::Loss(PeekMut::pop(lost).0.0));
+            }
             self.out = self.out.max(Some(key));
             out.push(Item::Event(event));
         }
@@ -93,6 +131,32 @@ impl Ord for Late {
     }
 }
 
+impl Lost {
+    fn key(&self) -> (Nanos, Cpu, Nanos, u64) {
+        (self.0.from, self.0.cpu, self.0.to, self.0.count)
+    }
+}
+
+impl PartialEq for Lost {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Lost {}
+
+impl PartialOrd for Lost {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Lost {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use iotrace_model::Action;
@@ -110,6 +174,20 @@ mod tests {
         window.finish(&mut out);
         let expected = [(0, 5), (0, 10), (0, 20), (1, 20), (1, 30), (0, 40)];
         assert_eq!(out, expected.map(|(cpu, time)| Item::Event(event(cpu, time))));
+    }
+
+    #[test]
+    fn a_loss_goes_out_where_it_begins() {
+        let mut window = Window::default();
+        let mut out = Vec::new();
+        let loss = Loss { cpu: Cpu(0), from: Nanos(10), to: Nanos(40), count: 2 };
+        for (cpu, time) in [(0, 10), (1, 20), (0, 40)] {
+            window.push(event(cpu, time), &mut out);
+        }
+        window.lose(loss);
+        window.finish(&mut out);
+        let places = out.iter().position(|item| *item == Item::Loss(loss));
+        assert_eq!(places, Some(1));
     }
 
     #[test]

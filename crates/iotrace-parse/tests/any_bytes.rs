@@ -4,13 +4,15 @@
 
 mod support;
 
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+
 use iotrace_model::{Action, Cause, Event, Flags, Item, Ledger, Loss, Op};
-use iotrace_parse::{Options, Records};
-use iotrace_testkit::{EventBuilder, FormatsPlace, PerfFileBuilder};
+use iotrace_parse::{PerfReader, Progress, Reader, Records};
+use iotrace_testkit::{EventBuilder, FormatsPlace, Packing, PerfFileBuilder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::support::{Kernel, builder, open, read, time};
+use self::support::{Kernel, builder, open, own_times, read, time};
 
 /// What a file holds, in the order of the file.
 #[derive(Clone, Debug)]
@@ -43,6 +45,47 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_u32..4, 1_u64..100).prop_map(|(cpu, count)| Step::Lost(cpu, count)),
         2 => Just(Step::Round),
     ]
+}
+
+/// How a file holds its records.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    is_pipe: bool,
+    packing: Option<(Packing, usize)>,
+}
+
+impl Shape {
+    fn shape(self, file: &mut PerfFileBuilder) -> &mut PerfFileBuilder {
+        if self.is_pipe {
+            file.pipe();
+        }
+        match self.packing {
+            Some((packing, piece)) => file.compress(packing, piece),
+            None => file,
+        }
+    }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let packing = prop_oneof![Just(Packing::Plain), Just(Packing::Counted)];
+    let packing = proptest::option::of((packing, 1_usize..5000));
+    (any::<bool>(), packing).prop_map(|(is_pipe, packing)| Shape { is_pipe, packing })
+}
+
+/// A reader that gives no more than so many bytes at once.
+struct Slow<'a>(Cursor<&'a [u8]>, usize);
+
+impl Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = self.1.min(buffer.len());
+        self.0.read(&mut buffer[..most])
+    }
+}
+
+impl Seek for Slow<'_> {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        self.0.seek(position)
+    }
 }
 
 /// Puts steps into a file, each ten nanoseconds after the one before; also says what must be read.
@@ -110,10 +153,10 @@ fn unused(ledger: &Ledger) -> u64 {
 
 /// Reads what can be read; nothing may panic, and the books must balance.
 fn survive(bytes: &[u8]) -> Vec<Item> {
-    let Ok(mut reader) = open(bytes, Options::default()) else { return Vec::new() };
+    let Ok(mut reader) = open(bytes, own_times()) else { return Vec::new() };
     let items = support::drain(&mut reader);
     let Records { read, used } = reader.records();
-    assert_eq!(read, used + unused(reader.ledger()));
+    assert_eq!(read, used + unused(&reader.take_ledger()));
     items
 }
 
@@ -124,12 +167,26 @@ proptest! {
     fn any_bytes_are_survived(bytes in vec(any::<u8>(), 0..4096)) {
         survive(&bytes);
         survive(&[b"PERFILE2".as_slice(), &bytes].concat());
+        survive(&[b"PERFILE2\x10\0\0\0\0\0\0\0".as_slice(), &bytes].concat());
     }
 
     #[test]
-    fn any_records_are_survived(bytes in vec(any::<u8>(), 0..4096)) {
+    fn any_records_are_survived(bytes in vec(any::<u8>(), 0..4096), shape in shape()) {
         let mut file = builder(Kernel::V6_18);
-        survive(&file.bytes(&bytes).build());
+        survive(&shape.shape(file.bytes(&bytes)).build());
+    }
+
+    #[test]
+    fn any_compressed_bytes_are_survived(
+        bytes in vec(any::<u8>(), 0..4096),
+        is_counted in any::<bool>(),
+    ) {
+        let mut file = builder(Kernel::V6_18);
+        let kind = if is_counted { 83 } else { 81 };
+        let frame = [b"\x28\xb5\x2f\xfd".as_slice(), &bytes].concat();
+        let size = (bytes.len() as u64).to_le_bytes();
+        survive(&file.record(kind, &bytes).record(kind, &frame).build());
+        survive(&file.record(83, &[size.as_slice(), &frame].concat()).build());
     }
 
     #[test]
@@ -137,8 +194,9 @@ proptest! {
         steps in vec(step(), 1..20),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         in_head in any::<bool>(),
+        shape in shape(),
     ) {
-        let mut bytes = write(&steps, FormatsPlace::End).0.build();
+        let mut bytes = shape.shape(&mut write(&steps, FormatsPlace::End).0).build();
         let reach = if in_head { 400 } else { bytes.len() };
         for (place, byte) in damage {
             bytes[place.index(reach)] = byte;
@@ -147,9 +205,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_in_order(steps in vec(step(), 0..200)) {
-        let (file, expected) = write(&steps, FormatsPlace::End);
-        let (items, ledger, records) = read(&file.build());
+    fn what_is_written_is_read_in_order(steps in vec(step(), 0..200), shape in shape()) {
+        let (mut file, expected) = write(&steps, FormatsPlace::End);
+        let (items, ledger, records) = read(&shape.shape(&mut file).build());
         prop_assert_eq!(events(&items), events(&expected));
         prop_assert!(items.windows(2).all(|pair| time(&pair[0]) <= time(&pair[1])));
         let lost = |items: &[Item]| {
@@ -162,17 +220,34 @@ proptest! {
         prop_assert_eq!(lost(&items), lost(&expected));
         prop_assert_eq!(ledger.count(Cause::KernelLost), lost(&expected));
         let all = steps.len() as u64;
-        prop_assert_eq!(records, Records { read: all, used: all });
+        let read = all + ledger.count(Cause::Foreign);
+        prop_assert_eq!(records, Records { read, used: all });
+        prop_assert!(shape.is_pipe || read == all);
+    }
+
+    #[test]
+    fn the_size_of_the_pieces_in_which_a_file_is_read_is_without_effect(
+        steps in vec(step(), 1..60),
+        piece in 1_usize..300,
+        shape in shape(),
+    ) {
+        let bytes = shape.shape(&mut write(&steps, FormatsPlace::End).0).build();
+        let slow = Slow(Cursor::new(&bytes), piece);
+        let mut reader = PerfReader::open(slow, "x.data", own_times()).unwrap();
+        let mut items = Vec::new();
+        while reader.next_batch(&mut items).unwrap() == Progress::More {}
+        prop_assert_eq!((items, reader.take_ledger(), reader.records()), read(&bytes));
     }
 
     #[test]
     fn a_cut_file_holds_a_prefix_of_the_events(
         steps in vec(step(), 1..60),
         cut in any::<prop::sample::Index>(),
+        shape in shape(),
     ) {
         for place in [FormatsPlace::Cut, FormatsPlace::BeforeData] {
-            let (file, expected) = write(&steps, place);
-            let mut bytes = file.build();
+            let (mut file, expected) = write(&steps, place);
+            let mut bytes = shape.shape(&mut file).build();
             let start = usize::try_from(file.data_offset()).unwrap();
             bytes.truncate(start + cut.index(bytes.len() - start + 1));
             let (items, expected) = (events(&survive(&bytes)), events(&expected));

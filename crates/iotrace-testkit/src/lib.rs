@@ -8,6 +8,7 @@
 #![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod beside;
+mod blktrace;
 mod event_builder;
 mod layout;
 mod letters;
@@ -17,8 +18,9 @@ mod text;
 use iotrace_model::DeviceId;
 
 pub use beside::beside;
+pub use blktrace::BlktraceBuilder;
 pub use event_builder::EventBuilder;
-pub use perf_file::{FormatsPlace, PerfFileBuilder};
+pub use perf_file::{FormatsPlace, Packing, PerfFileBuilder};
 pub use text::trace;
 
 /// The device of an event that names none.

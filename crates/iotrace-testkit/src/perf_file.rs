@@ -1,16 +1,21 @@
 //! Perf files in memory, in every shape that a reader meets.
 //!
 //! ```text
-//! header │ attrs │ ids │ [formats] │ records … │ [feature table │ [formats]]
+//! file:  header │ attrs │ ids │ [formats] │ records … │ [feature table │ [formats │ clock]]
+//! pipe:  header │ attribute records │ [clock record] │ [formats record] │ records …
 //! ```
 //!
+//! Records other than marks can be compressed, as by `perf record -z`.
 //! Formats: `tools/perf/Documentation/perf.data-file-format.txt`, `include/uapi/linux/perf_event.h`.
 //! One attribute and one id stand for each tracepoint, whatever the number of CPUs.
 
-use iotrace_model::{Action, Event, Protocol, SECTOR_BYTES};
+mod pack;
+mod raw;
 
+use iotrace_model::Event;
+
+use self::raw::{encode, tracepoint};
 use crate::layout::Layout;
-use crate::letters;
 
 /// Bits of `sample_type` in the order in which a sample has them, without those at its end.
 const FIXED: [u64; 9] = [IDENTIFIER, 1, TID, TIME, 1 << 3, ID, 1 << 9, CPU, 1 << 8];
@@ -25,8 +30,13 @@ const IDENTIFIER: u64 = 1 << 16;
 /// The trailer of other records has these, in this order.
 const TRAILER: [u64; 6] = [TID, TIME, ID, 1 << 9, CPU, IDENTIFIER];
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+const FLAG_USE_CLOCKID: u64 = 1 << 25;
 const ATTR_SIZE: u64 = 128;
 const HEADER_SIZE: u64 = 104;
+const PIPE_HEADER_SIZE: u64 = 16;
+/// Numbers of features.
+const TRACING_DATA: u64 = 1;
+const CLOCK_DATA: u64 = 29;
 /// The id of the attribute at a place is this and the place.
 const FIRST_ID: u64 = 100;
 
@@ -43,6 +53,15 @@ pub enum FormatsPlace {
     Missing,
 }
 
+/// How compressed records carry their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// `PERF_RECORD_COMPRESSED`: to the end of the record.
+    Plain,
+    /// `PERF_RECORD_COMPRESSED2`: their number comes first, and their end is padded.
+    Counted,
+}
+
 /// Puts samples and other records into the bytes of a perf file.
 #[derive(Clone, Debug)]
 pub struct PerfFileBuilder {
@@ -52,6 +71,11 @@ pub struct PerfFileBuilder {
     sample_id_all: bool,
     place: FormatsPlace,
     dummy: Option<u64>,
+    is_pipe: bool,
+    packing: Option<(Packing, usize)>,
+    clock: Option<u32>,
+    moment: Option<(u64, u64)>,
+    attr_size: u64,
     data: Vec<u8>,
 }
 
@@ -72,6 +96,11 @@ impl PerfFileBuilder {
             sample_id_all: true,
             place: FormatsPlace::BeforeData,
             dummy: None,
+            is_pipe: false,
+            packing: None,
+            clock: None,
+            moment: None,
+            attr_size: ATTR_SIZE,
             data: Vec::new(),
         }
     }
@@ -105,6 +134,31 @@ impl PerfFileBuilder {
     /// does for its side band. Its id is 99.
     pub fn dummy(&mut self, sample_type: u64) -> &mut Self {
         self.dummy = Some(sample_type);
+        self
+    }
+
+    /// Writes the file as to a pipe: what is in the header otherwise comes as records. The formats
+    /// come before the data, or are missing.
+    pub fn pipe(&mut self) -> &mut Self {
+        self.is_pipe = true;
+        self
+    }
+
+    /// Compresses the records, in pieces of at most so many bytes.
+    pub fn compress(&mut self, packing: Packing, piece: usize) -> &mut Self {
+        self.packing = Some((packing, piece));
+        self
+    }
+
+    /// The clock of the times, and one moment on the wall clock and on it, if the file shall know.
+    pub fn clock(&mut self, clock: u32, moment: Option<(u64, u64)>) -> &mut Self {
+        (self.clock, self.moment) = (Some(clock), moment);
+        self
+    }
+
+    /// Bytes of an attribute, 128 otherwise; at least 96. Kernels make it longer.
+    pub fn attr_size(&mut self, bytes: u64) -> &mut Self {
+        self.attr_size = bytes;
         self
     }
 
@@ -177,11 +231,7 @@ impl PerfFileBuilder {
 
     /// Adds any record.
     pub fn record(&mut self, kind: u32, body: &[u8]) -> &mut Self {
-        let size = u16::try_from(body.len() + 8).expect("a test's record is short");
-        self.data.extend(kind.to_le_bytes());
-        self.data.extend([0, 0]);
-        self.data.extend(size.to_le_bytes());
-        self.data.extend(body);
+        put_record(&mut self.data, kind, body);
         self
     }
 
@@ -193,40 +243,97 @@ impl PerfFileBuilder {
 
     /// Where the records begin.
     pub fn data_offset(&self) -> u64 {
+        if self.is_pipe {
+            return PIPE_HEADER_SIZE + self.prelude().len() as u64;
+        }
         let blob = match self.place {
             FormatsPlace::BeforeData | FormatsPlace::Cut => self.blob().len() as u64,
             FormatsPlace::End | FormatsPlace::Missing => 0,
         };
-        HEADER_SIZE + self.attr_count() * (ATTR_SIZE + 16 + 8) + blob
+        HEADER_SIZE + self.attr_count() * (self.attr_size + 16 + 8) + blob
     }
 
     /// The file.
     pub fn build(&self) -> Vec<u8> {
-        let start = self.data_offset();
-        let end = start + self.data.len() as u64;
-        let blob = self.blob();
-        let length = blob.len() as u64;
-        let (size, features, formats_at) = match self.place {
-            FormatsPlace::End => (end - start, 2, end + 16),
-            FormatsPlace::BeforeData => (end - start, 2, start - length),
-            FormatsPlace::Cut | FormatsPlace::Missing => (0, 0, 0),
+        let packed;
+        let data = match self.packing {
+            None => &self.data,
+            Some((packing, piece)) => {
+                packed = pack::pack(&self.data, packing, piece);
+                &packed
+            }
         };
         let mut file = b"PERFILE2".to_vec();
-        let attrs = self.attr_count() * (ATTR_SIZE + 16);
-        put(&mut file, &[HEADER_SIZE, ATTR_SIZE + 16, HEADER_SIZE, attrs, start, size, 0, 0]);
+        if self.is_pipe {
+            put(&mut file, &[PIPE_HEADER_SIZE]);
+            file.extend(self.prelude());
+            file.extend(data);
+            return file;
+        }
+        let start = self.data_offset();
+        let end = start + data.len() as u64;
+        let blob = self.blob();
+        let is_whole = matches!(self.place, FormatsPlace::End | FormatsPlace::BeforeData);
+        let moment = self.moment.filter(|_| is_whole).map(|moment| self.clock_data(moment));
+        let entries = u64::from(is_whole) + u64::from(moment.is_some());
+        let behind = end + 16 * entries;
+        let formats = if self.place == FormatsPlace::End {
+            behind
+        } else {
+            start.saturating_sub(blob.len() as u64)
+        };
+        let clock = behind + if self.place == FormatsPlace::End { blob.len() as u64 } else { 0 };
+        let features = u64::from(is_whole) << TRACING_DATA | u64::from(entries == 2) << CLOCK_DATA;
+        let size = if is_whole { end - start } else { 0 };
+        let attrs = self.attr_count() * (self.attr_size + 16);
+        put(&mut file, &[HEADER_SIZE, self.attr_size + 16, HEADER_SIZE, attrs, start, size, 0, 0]);
         put(&mut file, &[features, 0, 0, 0]);
         file.extend(self.attrs());
         if matches!(self.place, FormatsPlace::BeforeData | FormatsPlace::Cut) {
             file.extend(&blob);
         }
-        file.extend(&self.data);
-        if features != 0 {
-            put(&mut file, &[formats_at, length]);
+        file.extend(data);
+        if is_whole {
+            put(&mut file, &[formats, blob.len() as u64]);
+        }
+        if let Some(moment) = &moment {
+            put(&mut file, &[clock, moment.len() as u64]);
         }
         if self.place == FormatsPlace::End {
             file.extend(&blob);
         }
+        file.extend(moment.unwrap_or_default());
         file
+    }
+
+    /// The records of a pipe before its data.
+    fn prelude(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (id, attr) in self.attr_list() {
+            put_record(&mut out, 64, &[attr, id.to_le_bytes().to_vec()].concat());
+        }
+        if let Some(moment) = self.moment {
+            put_record(
+                &mut out,
+                80,
+                &[CLOCK_DATA.to_le_bytes().to_vec(), self.clock_data(moment)].concat(),
+            );
+        }
+        if self.place != FormatsPlace::Missing {
+            let mut blob = self.blob();
+            blob.resize(blob.len().next_multiple_of(8), 0);
+            let size = u32::try_from(blob.len()).expect("a test has few formats");
+            put_record(&mut out, 66, &[size.to_le_bytes(), [0; 4]].concat());
+            out.extend(blob);
+        }
+        out
+    }
+
+    /// `HEADER_CLOCK_DATA`, version 1.
+    fn clock_data(&self, (wall, file): (u64, u64)) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, &[1 | u64::from(self.clock.unwrap_or(0)) << 32, wall, file]);
+        out
     }
 
     fn attr_count(&self) -> u64 {
@@ -235,21 +342,34 @@ impl PerfFileBuilder {
 
     /// Every `perf_event_attr` with the place of its id, then the ids.
     fn attrs(&self) -> Vec<u8> {
-        let dummy = self.dummy.map(|sample_type| (1_u64, 9, FIRST_ID - 1, sample_type, 0));
-        let points = self.formats.iter().zip(FIRST_ID..).map(|((.., layout), id)| {
-            (2, u64::from(layout.id), id, self.sample_type, self.read_format)
-        });
         let (mut attrs, mut ids) = (Vec::new(), Vec::new());
-        let first = HEADER_SIZE + self.attr_count() * (ATTR_SIZE + 16);
-        for (kind, config, id, sample_type, read_format) in dummy.into_iter().chain(points) {
-            let flags = if self.sample_id_all { FLAG_SAMPLE_ID_ALL } else { 0 };
-            let start = attrs.len();
-            put(&mut attrs, &[kind | ATTR_SIZE << 32, config, 1, sample_type, read_format, flags]);
-            attrs.resize(start + usize::try_from(ATTR_SIZE).expect("128 fits"), 0);
+        let first = HEADER_SIZE + self.attr_count() * (self.attr_size + 16);
+        for (id, attr) in self.attr_list() {
+            attrs.extend(attr);
             put(&mut attrs, &[first + ids.len() as u64, 8]);
             put(&mut ids, &[id]);
         }
         [attrs, ids].concat()
+    }
+
+    /// The id and the `perf_event_attr` of every event.
+    fn attr_list(&self) -> Vec<(u64, Vec<u8>)> {
+        let dummy = self.dummy.map(|sample_type| (1_u64, 9, FIRST_ID - 1, sample_type, 0));
+        let points = self.formats.iter().zip(FIRST_ID..).map(|((.., layout), id)| {
+            (2, u64::from(layout.id), id, self.sample_type, self.read_format)
+        });
+        let trailers = if self.sample_id_all { FLAG_SAMPLE_ID_ALL } else { 0 };
+        let flags = trailers | if self.clock.is_some() { FLAG_USE_CLOCKID } else { 0 };
+        let attr = |(kind, config, id, sample_type, read_format): (u64, u64, u64, u64, u64)| {
+            let mut attr = Vec::new();
+            let first = kind | self.attr_size << 32;
+            put(&mut attr, &[first, config, 1, sample_type, read_format, flags]);
+            attr.resize(92, 0);
+            attr.extend(self.clock.unwrap_or(0).to_le_bytes());
+            attr.resize(usize::try_from(self.attr_size).expect("an attribute is small"), 0);
+            (id, attr)
+        };
+        dummy.into_iter().chain(points).map(attr).collect()
     }
 
     /// The tracing data: what trace-cmd writes at the head of its files.
@@ -309,88 +429,12 @@ fn counters(read_format: u64) -> Vec<u8> {
     out
 }
 
-#[track_caller]
-fn tracepoint(event: &Event) -> &'static str {
-    match event.action {
-        Action::Queue => "block_bio_queue",
-        Action::Get => "block_getrq",
-        Action::BackMerge => "block_bio_backmerge",
-        Action::FrontMerge => "block_bio_frontmerge",
-        Action::RequestMerge => "block_rq_merge",
-        Action::Insert => "block_rq_insert",
-        Action::Issue => "block_rq_issue",
-        Action::Requeue => "block_rq_requeue",
-        Action::Complete => "block_rq_complete",
-        Action::BioComplete => "block_bio_complete",
-        Action::Split => "block_split",
-        Action::Remap => "block_bio_remap",
-        Action::RequestRemap => "block_rq_remap",
-        Action::Plug => "block_plug",
-        Action::Unplug => "block_unplug",
-        Action::CommandIssue => "ata_qc_issue",
-        Action::CommandComplete if event.error == Some(0) => "ata_qc_complete_done",
-        Action::CommandComplete => "ata_qc_complete_failed",
-        other => panic!("no tracepoint is known for {other:?}"),
-    }
-}
-
-/// The raw data of an event. What its tracepoint does not have is left out.
-fn encode(event: &Event, layout: &Layout) -> Vec<u8> {
-    let mut raw = layout.blank();
-    if matches!(event.action, Action::CommandIssue | Action::CommandComplete) {
-        encode_command(event, layout, &mut raw);
-        return raw;
-    }
-    let sectors = event.length_bytes / SECTOR_BYTES;
-    let mut number = |name, value| layout.number(&mut raw, name, value);
-    number("dev", event.device.map_or(0, |device| u64::from(device.to_kernel())));
-    number("sector", event.sector.map_or(u64::MAX, |sector| sector.0));
-    number("nr_sector", sectors);
-    // Of ordinary requests the kernel gives no bytes.
-    number("bytes", if sectors == 0 { event.length_bytes } else { 0 });
-    number("ioprio", event.io_priority.map_or(0, u64::from));
-    number("error", u64::from(event.error.unwrap_or(0).cast_unsigned()));
-    if let Some(remap) = event.remap {
-        number("old_dev", u64::from(remap.device.to_kernel()));
-        number("old_sector", remap.sector.0);
-        number("new_sector", remap.sector.0);
-    }
-    layout.bytes(&mut raw, "rwbs", letters::write(event.op, event.flags).as_bytes());
-    layout.bytes(&mut raw, "comm", event.comm.as_bytes());
-    raw
-}
-
-/// A command of libata: FPDMA when its protocol is NCQ, with a long address otherwise.
-fn encode_command(event: &Event, layout: &Layout, raw: &mut [u8]) {
-    let is_write = event.op == iotrace_model::Op::Write;
-    let is_queued = event.protocol == Some(Protocol::AtaNcq);
-    let tag = u64::from(event.tag.unwrap_or(0));
-    let sectors = event.length_bytes / SECTOR_BYTES;
-    let mut number = |name, value| layout.number(raw, name, value);
-    number("ata_port", 1);
-    number("tag", tag);
-    number(
-        "cmd",
-        match (is_queued, is_write) {
-            (true, false) => 0x60,
-            (true, true) => 0x61,
-            (false, false) => 0x25,
-            (false, true) => 0x35,
-        },
-    );
-    number("proto", if is_queued { 6 } else { 2 });
-    number("dev", 0x40);
-    let address = event.sector.map_or(0, |sector| sector.0).to_le_bytes();
-    let registers = ["lbal", "lbam", "lbah", "hob_lbal", "hob_lbam", "hob_lbah"];
-    for (name, byte) in registers.into_iter().zip(address) {
-        number(name, u64::from(byte));
-    }
-    let (low, high) = if is_queued { ("feature", "hob_feature") } else { ("nsect", "hob_nsect") };
-    number(low, sectors & 0xff);
-    number(high, sectors >> 8 & 0xff);
-    if is_queued {
-        number("nsect", tag << 3);
-    }
+fn put_record(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
+    let size = u16::try_from(body.len() + 8).expect("a test's record is short");
+    out.extend(kind.to_le_bytes());
+    out.extend([0, 0]);
+    out.extend(size.to_le_bytes());
+    out.extend(body);
 }
 
 fn put(out: &mut Vec<u8>, words: &[u64]) {

@@ -188,6 +188,17 @@ pub(crate) fn loss_sentence(ledger: &Ledger) -> String {
     format!("{} events were lost", ledger.lost())
 }
 
+/// Tells of losses and broken input.
+pub(crate) fn warn_of_loss(talk: Talk, ledger: &Ledger, folder: &std::path::Path) {
+    for (cause, cpu, entry) in ledger.entries() {
+        if cause.severity() > iotrace_model::Severity::Info {
+            let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {}", cpu.0));
+            let (folder, count) = (folder.display(), entry.count);
+            talk.warn(&format!("{folder}: {count} events{place}: {}", cause.sentence()));
+        }
+    }
+}
+
 /// The devices that were named, each once, with the members of stacked ones behind them.
 fn targets(names: &[String]) -> anyhow::Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
@@ -208,7 +219,8 @@ fn add(targets: &mut Vec<Target>, target: Target) {
     }
 }
 
-fn parent(output: &std::path::Path) -> PathBuf {
+/// The folder that a dataset goes into.
+pub(crate) fn parent(output: &std::path::Path) -> PathBuf {
     match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         Some(_) | None => PathBuf::from("."),
@@ -226,7 +238,8 @@ fn is_on_traced_device(folder: &std::path::Path, targets: &[Target]) -> bool {
         })
 }
 
-fn run_as(name: Option<&str>) -> anyhow::Result<Option<RunAs>> {
+/// The user who is to run the command and own what is written; `None` for the current one.
+pub(crate) fn run_as(name: Option<&str>) -> anyhow::Result<Option<RunAs>> {
     if let Some(name) = name {
         return Ok(Some(RunAs::by_name(name)?));
     }

@@ -2,62 +2,35 @@
 //!
 //! Invariant: records read = records used + those counted in the ledger as foreign, malformed or
 //! truncated. The ledger's other causes count events that no record holds, or events that were used.
+//! A compressed record is no record of its own unless it is damaged: what it holds counts.
 
 use iotrace_model::{AtaPort, Cause, Cpu, DeviceId, Item, Ledger};
 
+use super::clock::Clock;
+use super::known::Tracepoints;
 use super::layouts::Layouts;
 use super::lost::Lost;
 use super::records::Record;
-use super::{Clock, Records, cpu_place, kind};
-use crate::bytes::{Place, u16_at};
-use crate::format::Format;
+use super::{Records, cpu_place, kind};
 use crate::merge::Merge;
-use crate::tracepoint::{Context, Tracepoint};
+use crate::tracepoint::Context;
 
 /// Makes events of records.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    layouts: Layouts,
-    /// By `common_type`, sorted.
-    tracepoints: Vec<Known>,
-    ports: Vec<(AtaPort, DeviceId)>,
-    clock: Clock,
+    pub(super) layouts: Layouts,
+    pub(super) tracepoints: Tracepoints,
+    pub(super) ports: Vec<(AtaPort, DeviceId)>,
+    pub(super) clock: Clock,
     /// Events so far, by CPU.
-    sequences: Vec<u64>,
+    pub(super) sequences: Vec<u64>,
     pub(super) counts: Records,
     pub(super) ledger: Ledger,
 }
 
-/// A tracepoint whose samples are events.
-#[derive(Debug)]
-struct Known {
-    id: u16,
-    thread: Option<Place>,
-    point: Tracepoint,
-}
-
-/// The id of the thread in samples of a task that has ended already.
-const ENDED: u32 = u32::MAX;
-
 impl Decoder {
-    pub(super) fn new(
-        formats: &[Format],
-        layouts: Layouts,
-        ports: Vec<(AtaPort, DeviceId)>,
-        clock: Clock,
-        ledger: Ledger,
-    ) -> Self {
-        let known = formats.iter().filter_map(|format| {
-            let (id, thread) = (format.id, format.place("common_pid"));
-            Some(Known { id, thread, point: Tracepoint::new(format)? })
-        });
-        let mut tracepoints: Vec<_> = known.collect();
-        tracepoints.sort_by_key(|known| known.id);
-        let (sequences, counts) = (Vec::new(), Records::default());
-        Self { layouts, tracepoints, ports, clock, sequences, counts, ledger }
-    }
-
     /// Takes one record; what may go out does.
+    #[inline]
     pub(super) fn take(&mut self, record: Record<'_>, merge: &mut Merge, out: &mut Vec<Item>) {
         self.counts.read += 1;
         let used = match record.kind {
@@ -79,7 +52,8 @@ impl Decoder {
         }
     }
 
-    /// Counts the rest of a file that ends within a record, or behind one of no size.
+    /// Counts a record that cannot be read: a damaged compressed one, or the rest of a file that
+    /// ends within a record or behind one of no size.
     pub(super) fn give_up(&mut self, cause: Cause) {
         self.counts.read += 1;
         self.ledger.add(cause, None, None, 1);
@@ -93,15 +67,8 @@ impl Decoder {
         let cpu = Cpu(stamp.cpu);
         let malformed = (Cause::Malformed, Some(cpu));
         let raw = layout.raw(body).ok_or(malformed)?;
-        let tid = layout.tid(body);
-        let id = u16_at(raw, 0).ok_or(malformed)?;
-        let known = self.tracepoints.binary_search_by_key(&id, |known| known.id);
-        let known = known.ok().and_then(|place| self.tracepoints.get(place));
+        let Ok(known) = self.tracepoints.find(raw) else { return Err(malformed) };
         let known = known.ok_or((Cause::Foreign, Some(cpu)))?;
-        let pid = tid.filter(|tid| *tid != ENDED).or_else(|| {
-            let thread = known.thread.and_then(|place| place.number(raw));
-            thread.and_then(|thread| u32::try_from(thread).ok())
-        });
         if self.sequences.len() <= place {
             self.sequences.resize(place + 1, 0);
         }
@@ -110,12 +77,12 @@ impl Decoder {
             time: self.clock.time(stamp.time),
             cpu,
             sequence: *sequence,
-            pid: pid.unwrap_or(0),
+            pid: known.thread(layout.tid(body), raw),
         };
-        let event = known.point.read(raw, context, &self.ports).ok_or(malformed)?;
+        let event = known.read(raw, context, &self.ports).ok_or(malformed)?;
         *sequence += 1;
         if !merge.push(place, event) {
-            self.ledger.add(Cause::TimeBackwards, Some(cpu), Some(event.time), 1);
+            self.ledger.add(Cause::TimeBackwards, Some(cpu), Some(context.time), 1);
         }
         Ok(())
     }

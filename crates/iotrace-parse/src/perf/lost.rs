@@ -13,11 +13,13 @@ use std::io::{Read, Seek};
 
 use iotrace_model::{Cause, Cpu, Ledger, Loss, Nanos};
 
-use super::header::Section;
+use super::clock::absolute;
+use super::file::Section;
+use super::known::Tracepoints;
 use super::layouts::Layouts;
 use super::records::{Next, Record, RecordStream, State};
 use super::sample::Stamp;
-use super::{Clock, cpu_place, kind};
+use super::{cpu_place, kind};
 use crate::Error;
 use crate::bytes::u64_at;
 
@@ -67,10 +69,14 @@ pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
     /// The same losses, counted.
     pub(super) ledger: Ledger,
-    /// Times of the earliest and the latest sample.
+    /// Time 0 of the run.
+    pub(super) origin: Nanos,
+    /// Times of the earliest and the latest event.
     pub(super) first: Option<Nanos>,
     pub(super) last: Option<Nanos>,
     cpus: Vec<Seen>,
+    /// Losses before the first record of their CPU, which begin with the run.
+    from_start: Vec<usize>,
     /// Events lost by the records of losses, and by the sums at the end.
     told: u64,
     in_all: u64,
@@ -85,72 +91,84 @@ struct Seen {
 }
 
 impl Survey {
-    /// Passes over all records; compressed ones end it, because nothing can be read of them.
+    /// Passes over all records. Without an `origin` the earliest event is time 0; with one that is
+    /// not 0, the run begins there.
     pub(super) fn new<R: Read + Seek>(
         records: &mut RecordStream<R>,
-        path: &str,
         data: Section,
         layouts: &Layouts,
-        clock: Clock,
+        tracepoints: &Tracepoints,
+        origin: Option<Nanos>,
     ) -> Result<Self, Error> {
         let mut survey = Self::default();
-        // Gaps before the first record of their CPU begin with the run.
-        let mut from_start = Vec::new();
         records.start(data)?;
         loop {
             records.fill()?;
-            let mut offset = records.offset();
-            while let Next::Record(record) = records.next() {
-                match record.kind {
-                    kind::SAMPLE => survey.sample(record.body, layouts, clock),
-                    kind::LOST | kind::LOST_SAMPLES => {
-                        if let Some(lost) = Lost::read(record, layouts) {
-                            survey.lost(lost, clock, &mut from_start);
+            loop {
+                match records.next() {
+                    Next::Record(record) => match record.kind {
+                        kind::SAMPLE => survey.sample(record.body, layouts, tracepoints),
+                        kind::LOST | kind::LOST_SAMPLES => {
+                            if let Some(lost) = Lost::read(record, layouts) {
+                                survey.lost(lost);
+                            }
                         }
-                    }
-                    kind::COMPRESSED | kind::COMPRESSED2 => {
-                        return Err(Error::Compressed { path: path.to_owned(), offset });
-                    }
-                    _ => {}
+                        _ => {}
+                    },
+                    Next::Damaged => {}
+                    Next::Broken | Next::Used => break,
                 }
-                offset = records.offset();
             }
             if records.state() != State::More {
                 break;
             }
         }
-        let start = clock.start.or(survey.first);
-        for place in from_start {
-            if let (Some(start), Some(loss)) = (start, survey.losses.get_mut(place)) {
-                loss.from = start.min(loss.to);
-            }
-        }
-        let untold = survey.in_all.saturating_sub(survey.told);
-        if untold > 0 {
-            survey.ledger.add(Cause::KernelLost, None, survey.last, untold);
-        }
-        for loss in &survey.losses {
-            survey.ledger.add(Cause::KernelLost, Some(loss.cpu), Some(loss.from), loss.count);
-        }
-        survey.losses.sort_by_key(|loss| (loss.from, loss.cpu));
+        survey.finish(origin);
         Ok(survey)
     }
 
-    fn sample(&mut self, body: &[u8], layouts: &Layouts, clock: Clock) {
-        let stamp = layouts.of_sample(body).and_then(|layout| layout.stamp(body));
-        let Some((stamp, place)) = stamp.and_then(|stamp| Some((stamp, cpu_place(stamp.cpu)?)))
-        else {
-            return;
-        };
-        let time = clock.time(stamp.time);
-        self.first = Some(self.first.map_or(time, |first| first.min(time)));
-        self.last = self.last.max(Some(time));
-        if let Some(seen) = self.seen(place) {
-            seen.last = seen.last.max(Some(time));
+    /// Times count from the origin now.
+    fn finish(&mut self, told: Option<Nanos>) {
+        let start = told.filter(|origin| *origin != Nanos(0)).or(self.first);
+        for place in self.from_start.drain(..) {
+            if let (Some(start), Some(loss)) = (start, self.losses.get_mut(place)) {
+                loss.from = start.min(loss.to);
+            }
+        }
+        let origin = told.or(self.first).unwrap_or_default();
+        // Nothing is before time 0 when it was found here: another event's gap can be.
+        let earliest = if told.is_none() { Nanos(0) } else { Nanos(i64::MIN) };
+        for loss in &mut self.losses {
+            loss.from = (loss.from - origin).max(earliest);
+            loss.to = (loss.to - origin).max(earliest);
+        }
+        self.origin = origin;
+        self.first = self.first.map(|first| first - origin);
+        self.last = self.last.map(|last| last - origin);
+        let untold = self.in_all.saturating_sub(self.told);
+        if untold > 0 {
+            self.ledger.add(Cause::KernelLost, None, self.last, untold);
+        }
+        for loss in &self.losses {
+            self.ledger.add(Cause::KernelLost, Some(loss.cpu), Some(loss.from), loss.count);
+        }
+        self.losses.sort_by_key(|loss| (loss.from, loss.cpu));
+    }
+
+    fn sample(&mut self, body: &[u8], layouts: &Layouts, tracepoints: &Tracepoints) {
+        let Some(layout) = layouts.of_sample(body) else { return };
+        let Some(stamp) = layout.stamp(body) else { return };
+        let time = absolute(stamp.time);
+        let Some(seen) = cpu_place(stamp.cpu).and_then(|place| self.seen(place)) else { return };
+        seen.last = seen.last.max(Some(time));
+        let raw = layout.raw(body).unwrap_or_default();
+        if matches!(tracepoints.find(raw), Ok(Some(_))) {
+            self.first = Some(self.first.map_or(time, |first| first.min(time)));
+            self.last = self.last.max(Some(time));
         }
     }
 
-    fn lost(&mut self, lost: Lost, clock: Clock, from_start: &mut Vec<usize>) {
+    fn lost(&mut self, lost: Lost) {
         let stamp = match lost.place {
             LostPlace::Before(stamp) => stamp,
             LostPlace::Unknown => {
@@ -164,7 +182,7 @@ impl Survey {
             }
         };
         self.told = self.told.saturating_add(lost.count);
-        let to = clock.time(stamp.time);
+        let to = absolute(stamp.time);
         let gaps = self.losses.len();
         let Some(seen) = cpu_place(stamp.cpu).and_then(|place| self.seen(place)) else { return };
         let from = seen.last.replace(seen.last.map_or(to, |last| last.max(to)));
@@ -179,7 +197,7 @@ impl Survey {
         }
         seen.gap = Some(gaps);
         if from.is_none() {
-            from_start.push(gaps);
+            self.from_start.push(gaps);
         }
         let from = from.map_or(to, |from| from.min(to));
         self.losses.push(Loss { cpu: Cpu(stamp.cpu), from, to, count: lost.count });

@@ -5,7 +5,8 @@
 
 use std::io::{Read, Seek};
 
-use super::header::{FORMATS_MAGIC, File, Section};
+use super::file::{File, Section};
+use super::header::FORMATS_MAGIC;
 use crate::Error;
 use crate::bytes::{u32_at, u64_at};
 use crate::format::Format;

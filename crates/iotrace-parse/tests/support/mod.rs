@@ -4,8 +4,8 @@
 
 use std::io::Cursor;
 
-use iotrace_model::{Item, Ledger};
-use iotrace_parse::{Error, Options, PerfReader, Records};
+use iotrace_model::{Item, Ledger, Nanos};
+use iotrace_parse::{Error, Options, PerfReader, Progress, Reader, Records};
 use iotrace_testkit::PerfFileBuilder;
 
 /// Whose formats a file has.
@@ -51,16 +51,21 @@ pub(crate) fn open(bytes: &[u8], options: Options) -> Result<PerfReader<Cursor<&
     PerfReader::open(Cursor::new(bytes), "x.data", options)
 }
 
+/// The file's own times are kept.
+pub(crate) fn own_times() -> Options {
+    Options { origin: Some(Nanos(0)), devices: Vec::new() }
+}
+
 /// All that a file holds.
 pub(crate) fn read(bytes: &[u8]) -> (Vec<Item>, Ledger, Records) {
-    let mut reader = open(bytes, Options::default()).unwrap();
+    let mut reader = open(bytes, own_times()).unwrap();
     let items = drain(&mut reader);
-    (items, reader.ledger().clone(), reader.records())
+    (items, reader.take_ledger(), reader.records())
 }
 
 pub(crate) fn drain(reader: &mut PerfReader<Cursor<&[u8]>>) -> Vec<Item> {
     let mut items = Vec::new();
-    while reader.next_batch(&mut items).unwrap() {}
+    while reader.next_batch(&mut items).unwrap() == Progress::More {}
     items
 }
 

@@ -65,14 +65,16 @@ pub(super) fn run(parts: &Parts<'_>) -> RunDocument {
         },
         ledger: ledger_to_documents(parts.ledger),
         rows: RowsDocument {
-            events: decoded.events,
-            requests: decoded.requests,
+            events: decoded.filled.events,
+            requests: decoded.filled.requests,
             by_status: decoded
+                .filled
                 .statuses
                 .iter()
                 .map(|(status, count)| ((*status).to_owned(), *count))
                 .collect(),
         },
+        imported: None,
     }
 }
 
@@ -88,7 +90,7 @@ pub(super) fn manifest(
     Manifest {
         schema: MANIFEST_SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        created: timestamp(created),
+        created: crate::cmd::timestamp(created),
         simulated: false,
         plan: PlanDocument {
             command: command(plan),
@@ -112,12 +114,6 @@ pub(super) fn manifest(
         incomplete,
         checksums: std::collections::BTreeMap::new(),
     }
-}
-
-/// A wall-clock time as RFC 3339 writes it, in UTC and whole seconds.
-fn timestamp(time: Nanos) -> String {
-    let seconds = jiff::Timestamp::from_second(time.0 / 1_000_000_000);
-    seconds.map_or_else(|_| String::new(), |time| time.to_string())
 }
 
 /// The workload's words.

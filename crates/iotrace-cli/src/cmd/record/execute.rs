@@ -189,7 +189,7 @@ fn run_one(
         interrupted,
     });
     iotrace_dataset::write_json(&folder.join("run.json"), &document)?;
-    warn_of_loss(plan, &ledger, &relative);
+    super::warn_of_loss(plan.talk, &ledger, &relative);
     Ok(Done {
         entry: RunEntry {
             folder: relative.display().to_string(),
@@ -289,20 +289,6 @@ fn keep_or_remove(plan: &Plan, capture: &Capture, raw: &Path) -> anyhow::Result<
             .with_context(|| format!("cannot write {}", raw.display()))?;
     }
     Ok(())
-}
-
-fn warn_of_loss(plan: &Plan, ledger: &Ledger, folder: &Path) {
-    for (cause, cpu, entry) in ledger.entries() {
-        if cause.severity() > iotrace_model::Severity::Info {
-            let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {}", cpu.0));
-            plan.talk.warn(&format!(
-                "{}: {} events{place}: {}",
-                folder.display(),
-                entry.count,
-                cause.sentence()
-            ));
-        }
-    }
 }
 
 /// What a table says of itself in its Parquet key-values.

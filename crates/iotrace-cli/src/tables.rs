@@ -1,0 +1,120 @@
+//! A trace to the tables of one run, streaming: events as they come, requests as they end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use iotrace_dataset::{EventWriter, RequestWriter};
+use iotrace_model::{Action, DeviceId, Item, Ledger, Nanos, Request};
+use iotrace_requests::Assembler;
+
+/// Whether a run gets a table of its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    Keep,
+    /// Only requests are kept.
+    Omit,
+}
+
+/// What went through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) events: u64,
+    pub(crate) requests: u64,
+    /// Requests by the word of their status.
+    pub(crate) statuses: BTreeMap<&'static str, u64>,
+    /// Requests by device.
+    pub(crate) devices: BTreeMap<DeviceId, u64>,
+    pub(crate) seen: Seen,
+    /// Times of the first and of the last event.
+    pub(crate) first: Option<Nanos>,
+    pub(crate) last: Option<Nanos>,
+    /// What the state machine counted instead of using it.
+    pub(crate) ledger: Ledger,
+}
+
+/// Events of the kinds without which some latency cannot be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) queues: u64,
+    pub(crate) issues: u64,
+    pub(crate) completions: u64,
+}
+
+/// The tables of a run while they are filled.
+pub(crate) struct Tables {
+    events: Option<EventWriter<File>>,
+    requests: RequestWriter<File>,
+    assembler: Assembler,
+    ended: Vec<Request>,
+    filled: Filled,
+}
+
+impl Tables {
+    /// Starts the tables in a run's folder; `metadata` goes into their key-values.
+    pub(crate) fn create(
+        folder: &Path,
+        metadata: &[(String, String)],
+        events: Events,
+    ) -> anyhow::Result<Self> {
+        let events = match events {
+            Events::Keep => Some(EventWriter::create(&folder.join("events.parquet"), metadata)?),
+            Events::Omit => None,
+        };
+        let requests = RequestWriter::create(&folder.join("requests.parquet"), metadata)?;
+        let (assembler, ended) = (Assembler::new(), Vec::new());
+        Ok(Self { events, requests, assembler, ended, filled: Filled::default() })
+    }
+
+    /// Takes the next items, in order.
+    pub(crate) fn push(&mut self, items: &[Item]) -> anyhow::Result<()> {
+        for item in items {
+            if let Item::Event(event) = item {
+                self.filled.events += 1;
+                self.filled.seen.count(event.action);
+                self.filled.first.get_or_insert(event.time);
+                self.filled.last = self.filled.last.max(Some(event.time));
+                if let Some(events) = &mut self.events {
+                    events.push(event)?;
+                }
+            }
+            self.assembler.push(item, &mut self.ended);
+        }
+        self.write_ended()
+    }
+
+    /// Ends both tables.
+    pub(crate) fn finish(mut self) -> anyhow::Result<Filled> {
+        let assembler = std::mem::take(&mut self.assembler);
+        self.filled.ledger = assembler.finish(&mut self.ended);
+        self.write_ended()?;
+        if let Some(events) = self.events {
+            events.finish()?;
+        }
+        self.requests.finish()?;
+        Ok(self.filled)
+    }
+
+    fn write_ended(&mut self) -> anyhow::Result<()> {
+        self.requests.write(&self.ended)?;
+        let filled = &mut self.filled;
+        filled.requests += self.ended.len() as u64;
+        for request in &self.ended {
+            *filled.statuses.entry(request.status.name()).or_default() += 1;
+            *filled.devices.entry(request.device).or_default() += 1;
+        }
+        self.ended.clear();
+        Ok(())
+    }
+}
+
+impl Seen {
+    fn count(&mut self, action: Action) {
+        match action {
+            Action::Queue => self.queues += 1,
+            Action::Issue => self.issues += 1,
+            Action::Complete | Action::BioComplete => self.completions += 1,
+            _ => {}
+        }
+    }
+}
