@@ -20,7 +20,7 @@ mod tally;
 
 use std::io::BufRead;
 
-use iotrace_model::{Cause, Event, Item, Ledger};
+use iotrace_model::{Action, Cause, Event, Item, Ledger};
 
 use self::cursor::Fault;
 use self::detail::Line;
@@ -67,7 +67,7 @@ struct Form {
 enum Next {
     /// An event, or the rest of one.
     Event(Event),
-    /// Anything else, or the beginning of an event.
+    /// A message, anything else, or the beginning of an event.
     Other,
     /// There is none.
     End,
@@ -126,21 +126,26 @@ impl<R: BufRead> BlkparseReader<R> {
         let number = lines.number() + 1;
         let Some(text) = lines.next()? else { return Ok(Next::End) };
         let found = form.read(text, tally.records.used);
-        let line = match found {
+        let (line, text) = match found {
             Ok(line) => {
                 broken.give_up(tally);
-                Some(line)
+                (Some(line), text)
             }
-            Err(fault) => broken.take(text, number, fault, form, tally),
+            Err(fault) => (broken.take(text, number, fault, form, tally), broken.text.as_slice()),
         };
-        tally.long_lines += u64::from(lines.is_cut());
-        Ok(line.map_or(Next::Other, |line| {
+        let next = line.map_or(Next::Other, |line| {
             tally.records.read += 1;
             tally.records.used += 1;
             tally.has_deltas |= line.has_delta;
             tally.wrapped_times += u64::from(line.is_wrapped);
+            if line.event.action == Action::Message {
+                tally.hear(line.event.time, detail::message(text));
+                return Next::Other;
+            }
             Next::Event(line.event)
-        }))
+        });
+        tally.long_lines += u64::from(lines.is_cut());
+        Ok(next)
     }
 
     /// Puts an event in order; gives it back when another capture begins with it.
@@ -235,7 +240,8 @@ impl<R: BufRead + Send> Reader for BlkparseReader<R> {
             ));
         }
         notes.extend(self.tally.notes());
-        About { source, notes, ..About::default() }
+        let messages = self.tally.messages.clone();
+        About { source, messages, notes, ..About::default() }
     }
 }
 

@@ -83,6 +83,14 @@ pub(super) fn read(line: &[u8]) -> Result<Line, Fault> {
     Ok(Line { event, has_delta, is_wrapped: columns.is_wrapped })
 }
 
+/// The text of a message; nothing for any other line.
+pub(super) fn message(line: &[u8]) -> &[u8] {
+    match columns::find(line) {
+        Ok((columns, cursor)) if columns.action == Action::Message => cursor.rest.trim_ascii(),
+        Ok(_) | Err(_) => &[],
+    }
+}
+
 /// Q G I D M F B S; whether a time of `-t` stands there.
 #[inline]
 fn bio_or_request(
@@ -366,6 +374,12 @@ mod tests {
         check("C   R (12 00 00 00 60 00 ..) [0]", None, 0, "", Op::Other);
         check("C   N [65531]", None, 0, "", Op::Other);
         assert_eq!(event("C   N [65531]").error, Some(-5));
+    }
+
+    #[test]
+    fn a_message_is_what_follows_its_columns() {
+        assert_eq!(message(line("m   N bfq slice end").as_bytes()), b"bfq slice end");
+        assert_eq!(message(line("Q   N [x]").as_bytes()), b"");
     }
 
     #[test]

@@ -52,12 +52,11 @@ impl Streams {
     #[inline]
     pub(super) fn step(&mut self, event: &Event, is_counted: bool, is_behind_sums: bool) -> Step {
         let falls = self.latest.is_some_and(|latest| event.time < latest);
-        let is_message = event.action == Action::Message;
         if falls && is_behind_sums {
             return Step::Restart;
         }
         let place = usize::try_from(event.cpu.0).ok().filter(|place| *place < MOST_CPUS);
-        let Some(place) = place.filter(|_| is_counted && !is_message) else {
+        let Some(place) = place.filter(|_| is_counted) else {
             let begins = falls && event.time == Nanos(0) && !is_counted;
             if begins {
                 return Step::Restart;
@@ -155,7 +154,7 @@ fn behind(streams: &[Stream], sequence: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use iotrace_model::Action::{Issue, Message, Queue, Remap};
+    use iotrace_model::Action::{Issue, Queue, Remap};
     use iotrace_testkit::EventBuilder;
 
     use super::*;
@@ -175,7 +174,6 @@ mod tests {
             (1, DISK, 7, 20, Queue, Next(0)),
             (0, DISK, 5, 30, Queue, Next(3)),
             (1, DISK, 8, 25, Queue, Next(0)),
-            (0, DISK, 0, 31, Message, Next(0)),
             (0, DISK, 6, 32, Issue, Next(0)),
         ]);
     }

@@ -1,6 +1,6 @@
 //! What was read and not used, and what was noticed.
 
-use iotrace_model::{Cause, Ledger};
+use iotrace_model::{Cause, Ledger, Nanos};
 
 use super::cursor::Fault;
 use super::foreign::{self, Other};
@@ -8,12 +8,16 @@ use crate::Records;
 
 /// Bytes of a word that a note quotes.
 const QUOTED: usize = 24;
+/// Messages that are kept, and bytes of each: twice as many as the kernel takes.
+const MOST_MESSAGES: usize = 1 << 10;
+const MESSAGE: usize = 256;
 
 /// Counts and findings of one text.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) ledger: Ledger,
     pub(super) records: Records,
+    pub(super) messages: Vec<(Nanos, String)>,
     /// The first line that cannot be read, as a note.
     first: Option<String>,
     unreadable: u64,
@@ -46,6 +50,14 @@ impl Tally {
         self.unreadable += 1;
         self.ledger.add(Cause::Malformed, None, None, 1);
         self.first.get_or_insert_with(|| describe(line, number, fault));
+    }
+
+    /// Keeps a message.
+    pub(super) fn hear(&mut self, time: Nanos, text: &[u8]) {
+        if self.messages.len() < MOST_MESSAGES {
+            let text = text.get(..MESSAGE).unwrap_or(text);
+            self.messages.push((time, String::from_utf8_lossy(text).into_owned()));
+        }
     }
 
     /// Counts the last line, which ends too early.
