@@ -157,7 +157,8 @@ fn remap(cursor: &mut Cursor<'_>, event: &mut Event, columns: &Columns<'_>) -> R
         return Err(cursor.fault("+ and a length"));
     }
     event.length_bytes = sectors(cursor)?;
-    if !cursor.take(b"<-") {
+    // A page of the web may have left its own sign there.
+    if !cursor.take(b"<-") && !cursor.take(b"&lt;-") {
         return Err(cursor.fault("<- and the device above"));
     }
     cursor.skip_blanks();
@@ -406,6 +407,7 @@ mod tests {
         let above = Remap { device: DeviceId { major: 253, minor: 0 }, sector: Sector(100) };
         assert_eq!((event.remap, place(&event)), (Some(above), (Some(1100), 4096, "")));
         assert_eq!(self::event("A FWS 0 + 0 <- (253,0) 0").sector, None);
+        assert_eq!(self::event("A  WS 8 + 8 &lt;- (253,0) 100").remap, Some(above));
     }
 
     #[test]

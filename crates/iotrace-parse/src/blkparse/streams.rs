@@ -13,8 +13,8 @@
 
 use iotrace_model::{Action, DeviceId, Event, Nanos};
 
-/// CPUs that are followed.
-const MOST_CPUS: usize = 1 << 12;
+use super::MOST_CPUS;
+
 /// Streams that are followed on each.
 const MOST_STREAMS: usize = 1 << 6;
 
@@ -55,7 +55,8 @@ impl Streams {
         if falls && is_behind_sums {
             return Step::Restart;
         }
-        let place = usize::try_from(event.cpu.0).ok().filter(|place| *place < MOST_CPUS);
+        let cpu = Some(event.cpu.0).filter(|cpu| *cpu < MOST_CPUS);
+        let place = cpu.and_then(|cpu| usize::try_from(cpu).ok());
         let Some(place) = place.filter(|_| is_counted) else {
             let begins = falls && event.time == Nanos(0) && !is_counted;
             if begins {
