@@ -57,7 +57,9 @@ impl Record {
             1 => {
                 let parts = order.u32_at(payload, 0).zip(order.u32_at(payload, 4));
                 parts.map_or(Notify::Unknown, |(seconds, nanos)| {
-                    Notify::Timestamp(Nanos(i64::from(seconds) * 1_000_000_000 + i64::from(nanos)))
+                    Notify::Timestamp(Nanos(
+                        i64::from(seconds) * 1_000_000_000 + i64::from(nanos),
+                    ))
                 })
             }
             2 => Notify::Message { text: payload, cgroup },
@@ -171,8 +173,11 @@ impl Record {
             Op::Read
         };
         let flag = |bit, flag| if has(bit) { flag } else { Flags::default() };
-        let preflush =
-            if op == Op::Flush { Flags::default() } else { flag(category::FLUSH, Flags::PREFLUSH) };
+        let preflush = if op == Op::Flush {
+            Flags::default()
+        } else {
+            flag(category::FLUSH, Flags::PREFLUSH)
+        };
         let flags = preflush
             .with(flag(category::SYNC, Flags::SYNC))
             .with(flag(category::FUA, Flags::FUA))
