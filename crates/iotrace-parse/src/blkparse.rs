@@ -20,7 +20,7 @@ mod tally;
 
 use std::io::BufRead;
 
-use iotrace_model::{Cause, Event, Item, Ledger};
+use iotrace_model::{Action, Cause, Event, Item, Ledger};
 
 use self::cursor::Fault;
 use self::detail::Line;
@@ -36,6 +36,8 @@ use crate::{About, Error, Progress, Reader, Records};
 const BATCH: usize = 1 << 14;
 /// Lines over which an event may be broken.
 const MOST_PIECES: u64 = 3;
+/// CPUs that are told apart in counts and followed by their sequence numbers.
+const MOST_CPUS: u32 = 1 << 12;
 
 /// Whether a line is an event as blkparse prints it without `-f`, or the first part of one.
 pub fn looks_like_blkparse(line: &[u8]) -> bool {
@@ -60,6 +62,17 @@ pub struct BlkparseReader<R> {
 struct Form {
     /// The format that the user declared, in words and taken apart.
     declared: Option<(String, Layout)>,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// An event, or the rest of one.
+    Event(Event),
+    /// A message, anything else, or the beginning of an event.
+    Other,
+    /// There is none.
+    End,
 }
 
 /// Lines that wait for the rest of their event.
@@ -108,27 +121,33 @@ impl<R: BufRead> BlkparseReader<R> {
         })
     }
 
-    /// Reads the next line, if there is one, and the event that it completes.
+    /// Reads the next line, and the event that it completes.
     #[inline]
-    fn read_line(&mut self) -> Result<Option<Option<Event>>, Error> {
+    fn read_line(&mut self) -> Result<Next, Error> {
         let Self { lines, form, broken, tally, .. } = self;
         let number = lines.number() + 1;
-        let Some(text) = lines.next()? else { return Ok(None) };
+        let Some(text) = lines.next()? else { return Ok(Next::End) };
         let found = form.read(text, tally.records.used);
-        let line = match found {
+        let (line, text) = match found {
             Ok(line) => {
                 broken.give_up(tally);
-                Some(line)
+                (Some(line), text)
             }
-            Err(fault) => broken.take(text, number, fault, form, tally),
+            Err(fault) => (broken.take(text, number, fault, form, tally), broken.text.as_slice()),
         };
-        Ok(Some(line.map(|line| {
+        let next = line.map_or(Next::Other, |line| {
             tally.records.read += 1;
             tally.records.used += 1;
             tally.has_deltas |= line.has_delta;
             tally.wrapped_times += u64::from(line.is_wrapped);
-            line.event
-        })))
+            if line.event.action == Action::Message {
+                tally.hear(line.event.time, detail::message(text));
+                return Next::Other;
+            }
+            Next::Event(line.event)
+        });
+        tally.long_lines += u64::from(lines.is_cut());
+        Ok(next)
     }
 
     /// Puts an event in order; gives it back when another capture begins with it.
@@ -161,7 +180,9 @@ impl<R: BufRead> BlkparseReader<R> {
 #[inline]
 fn push(window: &mut Window, event: Event, out: &mut Vec<Item>, tally: &mut Tally) {
     if !window.push(event, out) {
-        tally.ledger.add(Cause::TimeBackwards, Some(event.cpu), Some(event.time), 1);
+        // No text has so many CPUs that each can cost memory.
+        let cpu = Some(event.cpu).filter(|cpu| cpu.0 < MOST_CPUS);
+        tally.ledger.add(Cause::TimeBackwards, cpu, Some(event.time), 1);
     }
 }
 
@@ -172,17 +193,18 @@ impl<R: BufRead + Send> Reader for BlkparseReader<R> {
             self.next = self.place(event, out);
         }
         for _ in 0..BATCH {
-            let Some(event) = self.read_line()? else {
-                self.broken.end(&mut self.tally);
-                self.finish(out);
-                return Ok(Progress::End);
-            };
-            if let Some(event) = event {
-                self.next = self.place(event, out);
-                if self.next.is_some() {
+            match self.read_line()? {
+                Next::Event(event) => self.next = self.place(event, out),
+                Next::Other => {}
+                Next::End => {
+                    self.broken.end(&mut self.tally);
                     self.finish(out);
-                    return Ok(Progress::Restart);
+                    return Ok(Progress::End);
                 }
+            }
+            if self.next.is_some() {
+                self.finish(out);
+                return Ok(Progress::Restart);
             }
         }
         Ok(Progress::More)
@@ -222,7 +244,8 @@ impl<R: BufRead + Send> Reader for BlkparseReader<R> {
             ));
         }
         notes.extend(self.tally.notes());
-        About { source, notes, ..About::default() }
+        let messages = self.tally.messages.clone();
+        About { source, messages, notes, ..About::default() }
     }
 }
 
@@ -234,7 +257,7 @@ impl Form {
         let first = layout.read(line, place);
         // Sums and quoting stand in such text too, and actions without a format of their own.
         first
-            .or_else(|fault| layout.read(foreign::unquoted(line), place).map_err(|_| fault))
+            .or_else(|fault| layout.read(foreign::unquoted(line), place).ok().ok_or(fault))
             .or_else(|fault| detail::read(line).map_err(|other| other.or_columns(fault)))
     }
 

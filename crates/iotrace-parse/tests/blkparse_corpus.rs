@@ -160,9 +160,9 @@ fn columns_of_a_patched_version() {
         found.dedup();
         found
     };
-    let (none, real, best, idle) = (0, 1 << 13 | 4, 2 << 13 | 4, 3 << 13 | 7);
-    assert_eq!(priorities(&text.sections[0]), [Some(none), Some(real), Some(best), Some(idle)]);
-    assert_eq!(priorities(&text.sections[1]), [Some(none), Some(real), None, Some(idle)]);
+    let (no_class, real, best, idle) = (0, 1 << 13 | 4, 2 << 13 | 4, 3 << 13 | 7);
+    assert_eq!(priorities(&text.sections[0]), [Some(no_class), Some(real), Some(best), Some(idle)]);
+    assert_eq!(priorities(&text.sections[1]), [Some(no_class), Some(real), None, Some(idle)]);
     let d2c = |action| {
         let events = text.events().into_iter();
         events.filter(move |event| event.action == action).map(|event| event.time.0)

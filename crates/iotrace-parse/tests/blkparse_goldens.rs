@@ -9,12 +9,15 @@
 mod blkparse_support;
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 
 use iotrace_model::{Action, Cause, Comm, Cpu, DeviceId, Event, Flags, Nanos, Op, Remap, Sector};
+use iotrace_parse::BlktraceReader;
 use iotrace_testkit::beside;
 use serde_json::Value;
 
-use self::blkparse_support::Text;
+use self::blkparse_support::{Text, read_sections};
 
 /// What `blkparse -f` was given.
 const LAYOUT: &str = "%D|%c|%s|%T.%t|%p|%a|%d|%S|%n|%N|%C|%e\\n";
@@ -84,25 +87,17 @@ fn version_1_2_leaves_out_what_has_a_cgroup() {
         Case { folder: "h_notify", text: "blkparse-1.2.0.txt", missing: 5, ..Case::default() };
     let Some((text, mut expected)) = load(case) else { return };
     expected.retain(|event| event.cgroup.is_none());
-    for event in expected.iter_mut().filter(|event| event.action == Action::Message) {
-        event.pid = 0;
-    }
-    for event in &mut expected {
-        event.cgroup = None;
-    }
     compare(case, &text, &expected);
+    check_messages(&text, &[(3_000, "plain message")]);
 }
 
-/// 1.3 takes the cgroup before the payload of a remap for the remap itself, and shows the cgroup of
-/// messages only.
+/// 1.3 takes the cgroup before the payload of a remap for the remap itself, and shows none.
 #[test]
 fn version_1_3_misreads_a_remap_with_a_cgroup() {
     let case = Case { folder: "h_notify", text: "blkparse-1.3.0.txt", ..Case::default() };
     let Some((text, mut expected)) = load(case) else { return };
     for event in &mut expected {
-        if event.action != Action::Message {
-            event.cgroup = None;
-        }
+        event.cgroup = None;
         if event.action == Action::Remap {
             event.device = Some(DeviceId { major: 32, minor: 0 });
             let device = DeviceId { major: 3600, minor: 983_040 };
@@ -110,6 +105,7 @@ fn version_1_3_misreads_a_remap_with_a_cgroup() {
         }
     }
     compare(case, &text, &expected);
+    check_messages(&text, &[(3_000, "plain message"), (4_000, "bfq slice end")]);
 }
 
 #[test]
@@ -135,6 +131,42 @@ fn a_text_of_records_that_blkparse_refused_holds_no_event() {
     assert_eq!((text.events().len(), text.ledger.count(Cause::Malformed)), (0, 0));
 }
 
+/// The same trace, binary and as text, gives the same events but for what text does not tell.
+#[test]
+fn text_and_binary_agree() {
+    for (folder, names) in [
+        ("a_plain", ["sda"].as_slice()),
+        ("b_merge", &["sda"]),
+        ("c_requeue", &["sda"]),
+        ("d_dm", &["dm-0", "sda", "sdb"]),
+        ("f_flush", &["sda"]),
+        ("i_error", &["sda"]),
+    ] {
+        let Some(folder) = beside(&format!("reference/golden/{folder}")) else { return };
+        let mut files: Vec<(Box<dyn Read + Send>, String)> = Vec::new();
+        for file in names.iter().flat_map(|name| [0, 1].map(|cpu| format!("{name}.blktrace.{cpu}")))
+        {
+            files.push((Box::new(File::open(folder.join(&file)).unwrap()), file));
+        }
+        let mut expected = read_sections(&mut BlktraceReader::open(files).unwrap()).concat();
+        for event in &mut expected {
+            let has_comm =
+                !matches!(event.action, Action::Complete | Action::Requeue | Action::Remap);
+            event.comm = if has_comm { event.comm } else { Comm::default() };
+            if event.action == Action::RequestMerge {
+                event.action = Action::BackMerge;
+            }
+            if event.action == Action::Complete && event.op == Op::Other {
+                event.length_bytes = 0;
+            }
+        }
+        let mut events = Text::read(&folder.join("blkparse-1.2.0.txt"), None).events();
+        events.sort_by_key(order);
+        expected.sort_by_key(order);
+        assert_eq!(events, expected, "{}", folder.display());
+    }
+}
+
 #[track_caller]
 fn check(case: Case) {
     let Some((text, expected)) = load(case) else { return };
@@ -156,6 +188,14 @@ fn compare(case: Case, text: &Text, expected: &[Event]) {
     assert_eq!(text.ledger.count(Cause::TextGap), case.missing, "{name}");
     let counted = text.ledger.count(Cause::Foreign);
     assert_eq!(text.records.read, text.records.used + counted, "{name}");
+    let used = text.about.messages.len() + events.len();
+    assert_eq!(text.records.used, used as u64, "{name}");
+}
+
+#[track_caller]
+fn check_messages(text: &Text, expected: &[(i64, &str)]) {
+    let messages = text.about.messages.iter().map(|(time, text)| (time.0, text.as_str()));
+    assert_eq!(messages.collect::<Vec<_>>(), expected);
 }
 
 /// Order of the records: that of equal times is not defined in text.
@@ -178,17 +218,15 @@ fn load(case: Case) -> Option<(Text, Vec<Event>)> {
         let pid = u32::try_from(record["pid"].as_u64().unwrap()).unwrap();
         if word(record) == 0x0400_0000 {
             names.entry(pid).or_insert_with(|| Comm::new(&payload));
-        } else if word(record) != 0x0400_0001 {
+        } else if word(record) & 0x0400_0000 == 0 {
             events.push(event(record, pid, &payload));
         }
     }
     let origin = events.iter().map(|event| event.time).min().unwrap();
     for event in &mut events {
         event.time = event.time - origin;
-        let is_nameless = matches!(
-            event.action,
-            Action::Complete | Action::Requeue | Action::Remap | Action::Message
-        );
+        let is_nameless =
+            matches!(event.action, Action::Complete | Action::Requeue | Action::Remap);
         if has_names || !is_nameless {
             event.comm = names.get(&event.pid).copied().unwrap_or_default();
         }
@@ -217,7 +255,6 @@ fn event(record: &Value, pid: u32, payload: &[u8]) -> Event {
     let has = |bit: u64| word >> 16 & bit != 0;
     let (major, minor) = record["device"].as_str().unwrap().split_once(',').unwrap();
     let device = DeviceId { major: major.parse().unwrap(), minor: minor.parse().unwrap() };
-    let is_message = has(0x400);
     let is_pc = has(0x200);
     let (cgroup, payload) = if word & 0x100 == 0 {
         (None, payload)
@@ -225,7 +262,6 @@ fn event(record: &Value, pid: u32, payload: &[u8]) -> Event {
         (Some(u64::from_le_bytes(payload[..8].try_into().unwrap())), &payload[8..])
     };
     let action = match word & 0xff {
-        _ if is_message => Action::Message,
         1 => Action::Queue,
         2 => Action::BackMerge,
         3 => Action::FrontMerge,
@@ -245,7 +281,7 @@ fn event(record: &Value, pid: u32, payload: &[u8]) -> Event {
     let (sector, bytes) = (number("sector"), number("bytes"));
     let be64 = |place: usize| u64::from_be_bytes(payload[place..place + 8].try_into().unwrap());
     let be32 = |place: usize| u32::from_be_bytes(payload[place..place + 4].try_into().unwrap());
-    let op = if is_plug || is_message || is_pc {
+    let op = if is_plug || is_pc {
         Op::Other
     } else if has(0x2000) {
         Op::Discard
@@ -264,13 +300,13 @@ fn event(record: &Value, pid: u32, payload: &[u8]) -> Event {
         (0x1000, Flags::META),
         (0x800, Flags::READAHEAD),
     ];
-    for (_, flag) in bits.into_iter().filter(|(bit, _)| has(*bit) && !is_plug && !is_message) {
+    for (_, flag) in bits.into_iter().filter(|(bit, _)| has(*bit) && !is_plug) {
         if op != Op::Flush || flag != Flags::PREFLUSH {
             flags = flags.with(flag);
         }
     }
     let is_empty_flush = bytes == 0 && has(4);
-    let has_place = !(is_plug || is_message || is_pc || is_empty_flush);
+    let has_place = !(is_plug || is_pc || is_empty_flush);
     let mut length_bytes = if is_pc { bytes } else { bytes / 512 * 512 };
     if is_pc && action == Action::Complete {
         length_bytes = 0;

@@ -34,7 +34,7 @@ pub(super) struct Columns<'a> {
 
 /// Finds the event of a line; also where its details begin.
 #[inline]
-pub(super) fn find<'a>(line: &'a [u8]) -> Result<(Columns<'a>, Cursor<'a>), Fault> {
+pub(super) fn find(line: &[u8]) -> Result<(Columns<'_>, Cursor<'_>), Fault> {
     let mut cursor = Cursor::new(line);
     cursor.skip_blanks();
     match read(&mut cursor) {
@@ -45,10 +45,7 @@ pub(super) fn find<'a>(line: &'a [u8]) -> Result<(Columns<'a>, Cursor<'a>), Faul
 
 /// Finds an event that does not begin its line; else the fault of the place that came furthest.
 #[cold]
-fn find_behind<'a>(
-    line: &'a [u8],
-    mut furthest: Fault,
-) -> Result<(Columns<'a>, Cursor<'a>), Fault> {
+fn find_behind(line: &[u8], mut furthest: Fault) -> Result<(Columns<'_>, Cursor<'_>), Fault> {
     for place in 1..line.len().min(PREFIX) {
         let begins = line.get(place).is_some_and(u8::is_ascii_digit)
             && !line.get(place - 1).is_some_and(u8::is_ascii_digit);

@@ -83,6 +83,14 @@ pub(super) fn read(line: &[u8]) -> Result<Line, Fault> {
     Ok(Line { event, has_delta, is_wrapped: columns.is_wrapped })
 }
 
+/// The text of a message; nothing for any other line.
+pub(super) fn message(line: &[u8]) -> &[u8] {
+    match columns::find(line) {
+        Ok((columns, cursor)) if columns.action == Action::Message => cursor.rest.trim_ascii(),
+        Ok(_) | Err(_) => &[],
+    }
+}
+
 /// Q G I D M F B S; whether a time of `-t` stands there.
 #[inline]
 fn bio_or_request(
@@ -149,7 +157,8 @@ fn remap(cursor: &mut Cursor<'_>, event: &mut Event, columns: &Columns<'_>) -> R
         return Err(cursor.fault("+ and a length"));
     }
     event.length_bytes = sectors(cursor)?;
-    if !cursor.take(b"<-") {
+    // A page of the web may have left its own sign there.
+    if !cursor.take(b"<-") && !cursor.take(b"&lt;-") {
         return Err(cursor.fault("<- and the device above"));
     }
     cursor.skip_blanks();
@@ -369,6 +378,12 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_what_follows_its_columns() {
+        assert_eq!(message(line("m   N bfq slice end").as_bytes()), b"bfq slice end");
+        assert_eq!(message(line("Q   N [x]").as_bytes()), b"");
+    }
+
+    #[test]
     fn errors_are_negative() {
         assert_eq!(event("C  RS 4656 + 8 [0]").error, Some(0));
         assert_eq!(event("C  RS 4656 + 8 [65475]").error, Some(-61));
@@ -392,6 +407,7 @@ mod tests {
         let above = Remap { device: DeviceId { major: 253, minor: 0 }, sector: Sector(100) };
         assert_eq!((event.remap, place(&event)), (Some(above), (Some(1100), 4096, "")));
         assert_eq!(self::event("A FWS 0 + 0 <- (253,0) 0").sector, None);
+        assert_eq!(self::event("A  WS 8 + 8 &lt;- (253,0) 100").remap, Some(above));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn is_operation(letters: &[u8]) -> bool {
 pub(super) enum Kind {
     /// Of a file system or the like.
     Ordinary,
-    /// Passthrough: a command of its own (SG_IO, NVMe).
+    /// Passthrough: a command of its own (`SG_IO` and the like).
     Passthrough,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn operation(letters: &[u8], kind: Kind) -> (Op, Flags) {
         [b'F', b'N', ..] => (Op::Flush, rwbs::read(letters.get(1..).unwrap_or_default()).1),
         // Patched versions print a write of zeroes so.
         [b'W', b'Z', rest @ ..] => {
-            let flags = rest.iter().any(|letter| *letter == b'S');
+            let flags = rest.contains(&b'S');
             (Op::Other, if flags { Flags::SYNC } else { Flags::default() })
         }
         [b'N', ..] => (Op::Read, rwbs::read(letters).1),

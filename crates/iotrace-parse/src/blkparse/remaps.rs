@@ -41,12 +41,11 @@ impl Remaps {
             let known = self.pairs.iter().find(|p| p.below == below && p.above == remap.device);
             match known {
                 Some(pair) if pair.is_partition => event.device = Some(pair.above),
-                Some(_) => {}
                 None if self.waiting.len() < MOST => {
                     self.waiting.push((event, self.taken));
                     return;
                 }
-                None => {}
+                Some(_) | None => {}
             }
         } else if !self.waiting.is_empty() {
             self.settle(&event, &mut out);

@@ -13,8 +13,8 @@
 
 use iotrace_model::{Action, DeviceId, Event, Nanos};
 
-/// CPUs that are followed.
-const MOST_CPUS: usize = 1 << 12;
+use super::MOST_CPUS;
+
 /// Streams that are followed on each.
 const MOST_STREAMS: usize = 1 << 6;
 
@@ -52,12 +52,12 @@ impl Streams {
     #[inline]
     pub(super) fn step(&mut self, event: &Event, is_counted: bool, is_behind_sums: bool) -> Step {
         let falls = self.latest.is_some_and(|latest| event.time < latest);
-        let is_message = event.action == Action::Message;
         if falls && is_behind_sums {
             return Step::Restart;
         }
-        let place = usize::try_from(event.cpu.0).ok().filter(|place| *place < MOST_CPUS);
-        let Some(place) = place.filter(|_| is_counted && !is_message) else {
+        let cpu = Some(event.cpu.0).filter(|cpu| *cpu < MOST_CPUS);
+        let place = cpu.and_then(|cpu| usize::try_from(cpu).ok());
+        let Some(place) = place.filter(|_| is_counted) else {
             let begins = falls && event.time == Nanos(0) && !is_counted;
             if begins {
                 return Step::Restart;
@@ -155,11 +155,14 @@ fn behind(streams: &[Stream], sequence: u64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use iotrace_model::Action::{Issue, Message, Queue, Remap};
+    use iotrace_model::Action::{Issue, Queue, Remap};
     use iotrace_testkit::EventBuilder;
 
     use super::*;
     use Step::{Next, Restart};
+
+    /// CPU, device, number, time, action, and what the line means.
+    type Line = (u32, (u32, u32), u64, i64, Action, Step);
 
     const DISK: (u32, u32) = (8, 0);
     const PARTITION: (u32, u32) = (8, 3);
@@ -172,7 +175,6 @@ mod tests {
             (1, DISK, 7, 20, Queue, Next(0)),
             (0, DISK, 5, 30, Queue, Next(3)),
             (1, DISK, 8, 25, Queue, Next(0)),
-            (0, DISK, 0, 31, Message, Next(0)),
             (0, DISK, 6, 32, Issue, Next(0)),
         ]);
     }
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &[(u32, (u32, u32), u64, i64, Action, Step)]) {
+    fn check(lines: &[Line]) {
         let mut streams = Streams::default();
         for (place, (cpu, (major, minor), sequence, time, action, expected)) in
             lines.iter().enumerate()

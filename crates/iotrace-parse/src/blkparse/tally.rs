@@ -1,6 +1,6 @@
 //! What was read and not used, and what was noticed.
 
-use iotrace_model::{Cause, Ledger};
+use iotrace_model::{Cause, Ledger, Nanos};
 
 use super::cursor::Fault;
 use super::foreign::{self, Other};
@@ -8,16 +8,22 @@ use crate::Records;
 
 /// Bytes of a word that a note quotes.
 const QUOTED: usize = 24;
+/// Messages that are kept, and bytes of each: twice as many as the kernel takes.
+const MOST_MESSAGES: usize = 1 << 10;
+const MESSAGE: usize = 256;
 
 /// Counts and findings of one text.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) ledger: Ledger,
     pub(super) records: Records,
+    pub(super) messages: Vec<(Nanos, String)>,
     /// The first line that cannot be read, as a note.
     first: Option<String>,
     unreadable: u64,
     pub(super) rejoined: u64,
+    /// Lines longer than what is looked at.
+    pub(super) long_lines: u64,
     pub(super) wrapped_times: u64,
     pub(super) has_deltas: bool,
     /// Sums stand between the last event and here.
@@ -46,6 +52,14 @@ impl Tally {
         self.first.get_or_insert_with(|| describe(line, number, fault));
     }
 
+    /// Keeps a message.
+    pub(super) fn hear(&mut self, time: Nanos, text: &[u8]) {
+        if self.messages.len() < MOST_MESSAGES {
+            let text = text.get(..MESSAGE).unwrap_or(text);
+            self.messages.push((time, String::from_utf8_lossy(text).into_owned()));
+        }
+    }
+
     /// Counts the last line, which ends too early.
     pub(super) fn count_cut(&mut self, line: &[u8], number: u64, fault: Fault) {
         self.records.read += 1;
@@ -63,6 +77,9 @@ impl Tally {
         }
         if self.rejoined > 0 {
             notes.push(format!("{} events were broken over two lines and rejoined", self.rejoined));
+        }
+        if self.long_lines > 0 {
+            notes.push(format!("{} lines were too long and were cut", self.long_lines));
         }
         if self.wrapped_times > 0 {
             notes.push(format!(

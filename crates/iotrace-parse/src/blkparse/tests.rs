@@ -1,4 +1,6 @@
-use iotrace_model::{Action, DeviceId};
+//! Whole texts, invented: what is told apart, put together, put in order and counted.
+
+use iotrace_model::{Action, DeviceId, Nanos};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -10,6 +12,7 @@ struct Told {
     sections: Vec<Vec<Event>>,
     ledger: Ledger,
     records: Records,
+    messages: Vec<(Nanos, String)>,
     notes: Vec<String>,
 }
 
@@ -138,6 +141,25 @@ fn a_text_without_events_ends_empty() {
 }
 
 #[test]
+fn messages_are_kept_beside_the_events() {
+    let text = b"8,0 0 1 0.000000000 7 Q R 8 + 8 [dd]\n\
+                 8,0 0 0 0.000000003 7 1,0  m   N bfq slice end\n\
+                 8,0 0 0 0.000000004 0\n m   N begun late\n";
+    let told = read_with(text, None, 4096);
+    let expected = [(Nanos(3), "bfq slice end"), (Nanos(4), "begun late")];
+    assert_eq!(told.messages, expected.map(|(time, text)| (time, text.to_owned())));
+    assert_eq!((told.sections.concat().len(), told.records.used), (1, 3));
+}
+
+#[test]
+fn a_line_without_end_is_one_line_that_cannot_be_read() {
+    let event = "8,0 0 1 0.000000000 7 Q R 8 + 8 [dd]";
+    let told = read(&format!("{}\n{event}{}\n", "x".repeat(1 << 20), " ".repeat(1 << 20)));
+    assert_eq!(told.records, Records { read: 2, used: 1 });
+    assert_eq!(told.notes.last().map(String::as_str), Some("2 lines were too long and were cut"));
+}
+
+#[test]
 fn a_format_that_cannot_serve_is_an_error() {
     let error = BlkparseReader::open(b"".as_slice(), "text", Some("%S\\n")).unwrap_err();
     assert_eq!(
@@ -200,7 +222,8 @@ proptest! {
         let events = told.sections.concat();
         let counted = [Cause::Foreign, Cause::Malformed, Cause::Truncated]
             .map(|cause| told.ledger.count(cause));
-        prop_assert_eq!(told.records.used, events.len() as u64);
+        let used = events.len() + told.messages.len();
+        prop_assert_eq!(told.records.used, used as u64);
         prop_assert_eq!(told.records.read, told.records.used + counted.iter().sum::<u64>());
         for section in &told.sections {
             prop_assert!(section.is_sorted_by_key(|event| event.time));
@@ -233,7 +256,8 @@ fn read_with(text: &[u8], layout: Option<&str>, capacity: usize) -> Told {
         }
     }
     told.records = reader.records();
-    told.notes = reader.about().notes;
+    let about = reader.about();
+    (told.notes, told.messages) = (about.notes, about.messages);
     told
 }
 

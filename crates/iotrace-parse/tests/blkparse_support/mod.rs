@@ -20,29 +20,32 @@ impl Text {
     pub(crate) fn read(path: &Path, layout: Option<&str>) -> Self {
         let file = BufReader::new(File::open(path).unwrap());
         let mut reader = BlkparseReader::open(file, "text", layout).unwrap();
-        let mut sections = Vec::new();
-        let mut ledger = Ledger::default();
-        let mut items = Vec::new();
-        loop {
-            let progress = reader.next_batch(&mut items).unwrap();
-            ledger.merge(&reader.take_ledger());
-            if progress != Progress::More {
-                let events = items.drain(..).map(|item| match item {
-                    Item::Event(event) => event,
-                    Item::Loss(loss) => panic!("{loss:?}"),
-                });
-                sections.push(events.collect());
-            }
-            if progress == Progress::End {
-                break;
-            }
-        }
-        let (records, about) = (reader.records(), reader.about());
-        Self { sections, ledger, records, about }
+        let sections = read_sections(&mut reader);
+        let ledger = reader.take_ledger();
+        Self { sections, ledger, records: reader.records(), about: reader.about() }
     }
 
     /// Events of all captures.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.sections.concat()
+    }
+}
+
+/// Events of each capture that a reader knows.
+pub(crate) fn read_sections(reader: &mut impl Reader) -> Vec<Vec<Event>> {
+    let mut sections = Vec::new();
+    let mut items = Vec::new();
+    loop {
+        let progress = reader.next_batch(&mut items).unwrap();
+        if progress != Progress::More {
+            let events = items.drain(..).map(|item| match item {
+                Item::Event(event) => event,
+                Item::Loss(loss) => panic!("{loss:?}"),
+            });
+            sections.push(events.collect());
+        }
+        if progress == Progress::End {
+            return sections;
+        }
     }
 }
