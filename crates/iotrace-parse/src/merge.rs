@@ -165,6 +165,8 @@ fn losses_while(losses: &mut VecDeque<Loss>, may_go: impl Fn(&Loss) -> bool, out
 mod tests {
     use iotrace_model::{Action, Cpu};
     use iotrace_testkit::EventBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -225,6 +227,70 @@ mod tests {
         let places: Vec<_> =
             out.iter().enumerate().filter(|(_, item)| matches!(item, Item::Loss(_))).collect();
         assert_eq!(places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2, 4, 6]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Within a round the events of a CPU come in any order, and the last ones of a round are
+        /// later than the first ones of the next.
+        #[test]
+        fn rounds_come_out_sorted_with_losses_in_their_place(
+            rounds in vec(vec((0_u32..4, 0_i64..150), 0..30), 0..8),
+            losses in vec((0_i64..900, 0_u32..4), 0..6),
+        ) {
+            let loss = |(from, cpu): (i64, u32)| {
+                Loss { cpu: Cpu(cpu), from: Nanos(from), to: Nanos(from), count: 1 }
+            };
+            let mut losses: Vec<_> = losses.into_iter().map(loss).collect();
+            losses.sort_by_key(|loss| (loss.from, loss.cpu));
+            let (mut merge, mut out) = (Merge::new(losses.clone()), Vec::new());
+            let mut expected = Vec::new();
+            let mut sequence = 0;
+            for (round, events) in rounds.iter().enumerate() {
+                for (cpu, time) in events {
+                    let time = i64::try_from(round).unwrap() * 100 + time;
+                    let event = Event { sequence, ..event(*cpu, time) };
+                    sequence += 1;
+                    prop_assert!(merge.push(usize::try_from(*cpu).unwrap(), event));
+                    expected.push(Item::Event(event));
+                }
+                merge.end_round(&mut out);
+            }
+            merge.finish(&mut out);
+            expected.extend(losses.into_iter().map(Item::Loss));
+            expected.sort_by_key(|item| match item {
+                Item::Event(event) => (event.time, event.cpu, 0, event.sequence),
+                Item::Loss(loss) => (loss.from, loss.cpu, 1, 0),
+            });
+            prop_assert_eq!(out, expected);
+        }
+
+        #[test]
+        fn nothing_is_lost_when_too_much_waits(
+            events in vec((0_u32..4, 0_i64..1000), 0..100),
+            keep in 0_usize..20,
+        ) {
+            let (mut merge, mut out) = (Merge::default(), Vec::new());
+            for (cpu, time) in &events {
+                merge.push(usize::try_from(*cpu).unwrap(), event(*cpu, *time));
+                if merge.waiting > keep {
+                    merge.drain(Nanos(i64::MAX), keep / 2, &mut out);
+                    prop_assert_eq!(merge.waiting, keep / 2);
+                }
+            }
+            merge.finish(&mut out);
+            let mut expected: Vec<_> =
+                events.iter().map(|(cpu, time)| Item::Event(event(*cpu, *time))).collect();
+            prop_assert_eq!(out.len(), expected.len());
+            let key = |item: &Item| match item {
+                Item::Event(event) => (event.time, event.cpu),
+                Item::Loss(loss) => (loss.from, loss.cpu),
+            };
+            out.sort_by_key(key);
+            expected.sort_by_key(key);
+            prop_assert_eq!(out, expected);
+        }
     }
 
     fn event(cpu: u32, time: i64) -> Event {

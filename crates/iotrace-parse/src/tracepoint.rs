@@ -86,27 +86,27 @@ impl Tracepoint {
         ports: &[(AtaPort, DeviceId)],
     ) -> Option<Event> {
         match self {
-            Self::Block(fields) => fields.read(raw, context).ok(),
+            Self::Block(fields) => fields.read(raw, context),
             Self::Ata(commands) => commands.read(raw, context, ports),
         }
     }
 }
 
 impl Fields {
-    fn read(&self, raw: &[u8], context: Context) -> Result<Event, TooShort> {
-        let device = number(self.dev, raw)?.map(device_id);
-        let sector = number(self.sector, raw)?.map(Sector);
-        let sectors = number(self.sectors, raw)?;
-        let rest = number(self.new_sector, raw)?.map(Sector);
+    fn read(&self, raw: &[u8], context: Context) -> Option<Event> {
+        let device = number(self.dev, raw).ok()?.map(device_id);
+        let sector = number(self.sector, raw).ok()?.map(Sector);
+        let sectors = number(self.sectors, raw).ok()?;
+        let rest = number(self.new_sector, raw).ok()?.map(Sector);
         let (op, flags) = match self.rwbs {
-            Some(place) => rwbs::read(place.slice(raw).ok_or(TooShort)?),
+            Some(place) => rwbs::read(place.slice(raw)?),
             None => (Op::Other, Flags::default()),
         };
         let comm = match self.comm {
-            Some(place) => Comm::new(place.slice(raw).ok_or(TooShort)?),
+            Some(place) => Comm::new(place.slice(raw)?),
             None => Comm::default(),
         };
-        let above = number(self.old_dev, raw)?.zip(number(self.old_sector, raw)?);
+        let above = number(self.old_dev, raw).ok()?.zip(number(self.old_sector, raw).ok()?);
         let remap = match (above, rest, device) {
             (Some((dev, sector)), ..) => {
                 Some(Remap { device: device_id(dev), sector: Sector(sector) })
@@ -116,7 +116,7 @@ impl Fields {
         };
         let length_bytes = match (sectors, rest) {
             // A passthrough request counts bytes, not sectors.
-            (Some(0), _) => number(self.bytes, raw)?.unwrap_or(0),
+            (Some(0), _) => number(self.bytes, raw).ok()?.unwrap_or(0),
             (Some(sectors), _) => sectors.saturating_mul(SECTOR_BYTES),
             // A split reports the piece that it cut off.
             (None, Some(rest)) => {
@@ -125,7 +125,7 @@ impl Fields {
             }
             (None, None) => 0,
         };
-        Ok(Event {
+        Some(Event {
             time: context.time,
             cpu: context.cpu,
             sequence: context.sequence,
@@ -137,10 +137,12 @@ impl Fields {
             length_bytes,
             pid: context.pid,
             comm,
-            error: self.error(raw)?,
+            error: self.error(raw).ok()?,
             remap,
             cgroup: None,
-            io_priority: number(self.io_priority, raw)?.and_then(|word| u16::try_from(word).ok()),
+            io_priority: number(self.io_priority, raw)
+                .ok()?
+                .and_then(|word| u16::try_from(word).ok()),
             tag: None,
             protocol: None,
         })
