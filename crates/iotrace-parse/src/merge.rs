@@ -13,6 +13,8 @@ use iotrace_model::{Event, Item, Loss, Nanos};
 
 /// Events that may wait at once, when a file marks no rounds or very long ones.
 const MOST: usize = 2_000_000;
+/// Events that go out at once, when rounds do not tell.
+const PORTION: usize = 100_000;
 
 /// Waiting events of all CPUs.
 #[derive(Debug, Default)]
@@ -88,11 +90,21 @@ impl Merge {
         self.safe = self.latest;
     }
 
-    /// Lets the older half out when too much waits.
+    /// Lets the oldest out when too much waits.
     pub(crate) fn relieve(&mut self, out: &mut Vec<Item>) {
         if self.waiting > MOST {
-            self.drain(Nanos(i64::MAX), MOST / 2, out);
+            self.drain(Nanos(i64::MAX), MOST - PORTION, out);
         }
+    }
+
+    /// Lets out a portion of what is left; true when that was all.
+    pub(crate) fn finish_portion(&mut self, out: &mut Vec<Item>) -> bool {
+        if self.waiting <= PORTION {
+            self.finish(out);
+            return true;
+        }
+        self.drain(Nanos(i64::MAX), self.waiting - PORTION, out);
+        false
     }
 
     /// Lets everything out.
