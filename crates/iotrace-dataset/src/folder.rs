@@ -92,7 +92,8 @@ pub fn remains(root: &Path) -> Result<Vec<Remains>, Error> {
     for top in [WARMUP, RUNS] {
         let top = root.join(top);
         let files = if top.is_dir() { checksum::files(&top)? } else { Vec::new() };
-        let folders_of = files.iter().filter_map(|file| top.join(file).parent().map(Path::to_owned));
+        let folders_of =
+            files.iter().filter_map(|file| top.join(file).parent().map(Path::to_owned));
         folders.extend(folders_of);
     }
     let mut remains = Vec::new();

@@ -28,9 +28,7 @@ pub use document::{
 pub use error::Error;
 pub use events::{EventWriter, read_events};
 pub use facts::FactsDocument;
-pub use folder::{
-    DRAFT, Dataset, Remains, Run, create, finish, remains, run_folder, write_json,
-};
+pub use folder::{DRAFT, Dataset, Remains, Run, create, finish, remains, run_folder, write_json};
 pub use manifest::{FactorDocument, MANIFEST_SCHEMA, Manifest, PlanDocument, RunEntry};
 pub use requests::{RequestWriter, read_requests};
 pub use table::Written;

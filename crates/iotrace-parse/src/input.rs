@@ -51,11 +51,8 @@ impl Input {
             return Err(Error::Folder { path: name });
         }
         // What is no regular file, such as a FIFO, cannot be read twice.
-        let content = if facts.is_file() {
-            Content::File(file)
-        } else {
-            Content::Stream(Box::new(file))
-        };
+        let content =
+            if facts.is_file() { Content::File(file) } else { Content::Stream(Box::new(file)) };
         Self::new(name, content, facts.len())
     }
 
@@ -177,7 +174,11 @@ pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Error> {
         }
     }
     if found.is_empty() {
-        return if is_there { Ok(vec![path.to_owned()]) } else { Err(Error::NotFound { path: name }) };
+        return if is_there {
+            Ok(vec![path.to_owned()])
+        } else {
+            Err(Error::NotFound { path: name })
+        };
     }
     found.sort();
     Ok(found.into_iter().map(|(_, path)| path).collect())

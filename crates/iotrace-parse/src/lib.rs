@@ -22,6 +22,7 @@ mod open;
 mod perf;
 mod reader;
 mod rwbs;
+mod split;
 mod trace_text;
 mod tracepoint;
 mod window;

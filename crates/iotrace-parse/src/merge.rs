@@ -5,6 +5,7 @@
 //! another, by then long past; so at the end of a round everything up to the latest time of the
 //! round before may go out. Memory is bounded by two rounds.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -12,6 +13,8 @@ use iotrace_model::{Event, Item, Loss, Nanos};
 
 /// Events that may wait at once, when a file marks no rounds or very long ones.
 const MOST: usize = 2_000_000;
+/// Events that go out at once, when rounds do not tell.
+const PORTION: usize = 100_000;
 
 /// Waiting events of all CPUs.
 #[derive(Debug, Default)]
@@ -33,18 +36,16 @@ pub(crate) struct Merge {
     out: Option<Nanos>,
 }
 
+/// Waiting events of one CPU, and apart from them what decides their order, which is looked at more
+/// often than they are.
 #[derive(Debug, Default)]
 struct Stream {
-    queue: VecDeque<Waiting>,
+    /// The event's time; of a late event, the time at which it still can go out.
+    keys: VecDeque<Nanos>,
+    /// As many as keys.
+    events: VecDeque<Event>,
     /// Whether the keys are in order; else the stream is among the `disturbed`.
     is_disturbed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    /// The event's time; of a late event, the time at which it still can go out.
-    key: Nanos,
-    event: Event,
 }
 
 impl Merge {
@@ -54,26 +55,28 @@ impl Merge {
     }
 
     /// Takes the next event of the stream at `place`; false when it comes too late, after later ones
-    /// went out.
-    pub(crate) fn push(&mut self, place: usize, event: Event) -> bool {
+    /// went out. A borrowed event is copied once only.
+    pub(crate) fn push(&mut self, place: usize, event: impl Borrow<Event>) -> bool {
+        let event: &Event = event.borrow();
         if self.streams.len() <= place {
             self.streams.resize_with(place + 1, Stream::default);
         }
         let Some(stream) = self.streams.get_mut(place) else { return false };
         let is_late = self.out.is_some_and(|out| event.time < out);
         let key = self.out.map_or(event.time, |out| out.max(event.time));
-        match stream.queue.back() {
+        match stream.keys.back() {
             None => self.heads.push(Reverse((key, place))),
             // An interrupt can write its event before the one that it interrupted, whose time is
             // earlier.
-            Some(last) if key < last.key && !stream.is_disturbed => {
+            Some(last) if key < *last && !stream.is_disturbed => {
                 stream.is_disturbed = true;
                 self.disturbed.push(place);
             }
             Some(_) => {}
         }
-        stream.queue.push_back(Waiting { key, event });
         self.latest = self.latest.max(Some(event.time));
+        stream.keys.push_back(key);
+        stream.events.push_back(*event);
         self.waiting += 1;
         !is_late
     }
@@ -87,11 +90,21 @@ impl Merge {
         self.safe = self.latest;
     }
 
-    /// Lets the older half out when too much waits.
+    /// Lets the oldest out when too much waits.
     pub(crate) fn relieve(&mut self, out: &mut Vec<Item>) {
         if self.waiting > MOST {
-            self.drain(Nanos(i64::MAX), MOST / 2, out);
+            self.drain(Nanos(i64::MAX), MOST - PORTION, out);
         }
+    }
+
+    /// Lets out a portion of what is left; true when that was all.
+    pub(crate) fn finish_portion(&mut self, out: &mut Vec<Item>) -> bool {
+        if self.waiting <= PORTION {
+            self.finish(out);
+            return true;
+        }
+        self.drain(Nanos(i64::MAX), self.waiting - PORTION, out);
+        false
     }
 
     /// Lets everything out.
@@ -112,34 +125,33 @@ impl Merge {
                 break;
             }
             let Some(stream) = self.streams.get_mut(place) else { break };
-            // The rest behind the end of the ring has its turn when this is gone.
-            let (waiting, _) = stream.queue.as_slices();
-            if waiting.first().is_none_or(|head| head.key != key) {
+            // The rest behind the end of a ring has its turn when this is gone.
+            let ((keys, _), (events, _)) = (stream.keys.as_slices(), stream.events.as_slices());
+            if keys.first() != Some(&key) {
                 continue;
             }
             let next = self.heads.peek().map(|Reverse(next)| *next);
-            let may_go = |event: &&Waiting| {
-                event.key <= limit && next.is_none_or(|next| (event.key, place) < next)
-            };
-            let most = self.waiting - keep;
+            let may_go =
+                |key: &&Nanos| **key <= limit && next.is_none_or(|next| (**key, place) < next);
+            let most = events.len().min(self.waiting - keep);
             // The head goes in any case: an entry of its own that is left over can stand in its way.
-            let run = waiting.iter().take(most).take_while(may_go).count().max(1);
-            let run = waiting.get(..run).unwrap_or_default();
-            self.out = run.last().map(|last| last.key);
+            let run = keys.iter().take(most).take_while(may_go).count().max(1);
+            let (keys, events) = (keys.iter().take(run), events.iter().take(run));
+            self.out = keys.clone().next_back().copied();
             if self.losses.is_empty() {
-                out.extend(run.iter().map(|waiting| Item::Event(waiting.event)));
+                out.extend(events.map(|event| Item::Event(*event)));
             } else {
-                for Waiting { key, event } in run {
+                for (key, event) in keys.zip(events) {
                     // A loss at the time of an event begins behind it.
                     let is_before = |loss: &Loss| (loss.from, loss.cpu) < (*key, event.cpu);
                     losses_while(&mut self.losses, is_before, out);
                     out.push(Item::Event(*event));
                 }
             }
-            let gone = run.len();
-            self.waiting -= gone;
-            stream.queue.drain(..gone);
-            self.heads.extend(stream.queue.front().map(|head| Reverse((head.key, place))));
+            self.waiting -= run;
+            stream.keys.drain(..run);
+            stream.events.drain(..run);
+            self.heads.extend(stream.keys.front().map(|key| Reverse((*key, place))));
         }
     }
 
@@ -147,9 +159,28 @@ impl Merge {
     fn sort(&mut self) {
         for place in self.disturbed.drain(..) {
             let Some(stream) = self.streams.get_mut(place) else { continue };
-            stream.is_disturbed = false;
-            stream.queue.make_contiguous().sort_by_key(|waiting| waiting.key);
-            self.heads.extend(stream.queue.front().map(|head| Reverse((head.key, place))));
+            stream.sort();
+            self.heads.extend(stream.keys.front().map(|key| Reverse((*key, place))));
+        }
+    }
+}
+
+impl Stream {
+    fn sort(&mut self) {
+        self.is_disturbed = false;
+        let keys = self.keys.make_contiguous();
+        let events = self.events.make_contiguous();
+        let ordered = keys.windows(2).take_while(|pair| pair.is_sorted()).count() + 1;
+        let (before, behind) = keys.split_at(ordered.min(keys.len()));
+        let Some(least) = behind.iter().min() else { return };
+        // What comes before the least of those behind stays where it is.
+        let start = before.partition_point(|key| key <= least);
+        let (_, keys) = keys.split_at_mut(start);
+        let (_, events) = events.split_at_mut(start);
+        let mut pairs: Vec<_> = keys.iter().copied().zip(events.iter().copied()).collect();
+        pairs.sort_by_key(|(key, _)| *key);
+        for ((key, event), pair) in keys.iter_mut().zip(events).zip(pairs) {
+            (*key, *event) = pair;
         }
     }
 }
@@ -165,6 +196,8 @@ fn losses_while(losses: &mut VecDeque<Loss>, may_go: impl Fn(&Loss) -> bool, out
 mod tests {
     use iotrace_model::{Action, Cpu};
     use iotrace_testkit::EventBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -225,6 +258,70 @@ mod tests {
         let places: Vec<_> =
             out.iter().enumerate().filter(|(_, item)| matches!(item, Item::Loss(_))).collect();
         assert_eq!(places.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2, 4, 6]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Within a round the events of a CPU come in any order, and the last ones of a round are
+        /// later than the first ones of the next.
+        #[test]
+        fn rounds_come_out_sorted_with_losses_in_their_place(
+            rounds in vec(vec((0_u32..4, 0_i64..150), 0..30), 0..8),
+            losses in vec((0_i64..900, 0_u32..4), 0..6),
+        ) {
+            let loss = |(from, cpu): (i64, u32)| {
+                Loss { cpu: Cpu(cpu), from: Nanos(from), to: Nanos(from), count: 1 }
+            };
+            let mut losses: Vec<_> = losses.into_iter().map(loss).collect();
+            losses.sort_by_key(|loss| (loss.from, loss.cpu));
+            let (mut merge, mut out) = (Merge::new(losses.clone()), Vec::new());
+            let mut expected = Vec::new();
+            let mut sequence = 0;
+            for (round, events) in rounds.iter().enumerate() {
+                for (cpu, time) in events {
+                    let time = i64::try_from(round).unwrap() * 100 + time;
+                    let event = Event { sequence, ..event(*cpu, time) };
+                    sequence += 1;
+                    prop_assert!(merge.push(usize::try_from(*cpu).unwrap(), event));
+                    expected.push(Item::Event(event));
+                }
+                merge.end_round(&mut out);
+            }
+            merge.finish(&mut out);
+            expected.extend(losses.into_iter().map(Item::Loss));
+            expected.sort_by_key(|item| match item {
+                Item::Event(event) => (event.time, event.cpu, 0, event.sequence),
+                Item::Loss(loss) => (loss.from, loss.cpu, 1, 0),
+            });
+            prop_assert_eq!(out, expected);
+        }
+
+        #[test]
+        fn nothing_is_lost_when_too_much_waits(
+            events in vec((0_u32..4, 0_i64..1000), 0..100),
+            keep in 0_usize..20,
+        ) {
+            let (mut merge, mut out) = (Merge::default(), Vec::new());
+            for (cpu, time) in &events {
+                merge.push(usize::try_from(*cpu).unwrap(), event(*cpu, *time));
+                if merge.waiting > keep {
+                    merge.drain(Nanos(i64::MAX), keep / 2, &mut out);
+                    prop_assert_eq!(merge.waiting, keep / 2);
+                }
+            }
+            merge.finish(&mut out);
+            let mut expected: Vec<_> =
+                events.iter().map(|(cpu, time)| Item::Event(event(*cpu, *time))).collect();
+            prop_assert_eq!(out.len(), expected.len());
+            let key = |item: &Item| match item {
+                Item::Event(event) => (event.time, event.cpu),
+                Item::Loss(loss) => (loss.from, loss.cpu),
+            };
+            out.sort_by_key(key);
+            expected.sort_by_key(key);
+            prop_assert_eq!(out, expected);
+        }
     }
 
     fn event(cpu: u32, time: i64) -> Event {

@@ -82,11 +82,8 @@ pub fn open(names: &[PathBuf], options: &OpenOptions) -> Result<Vec<Trace>, Erro
     let mut files: Vec<PathBuf> = Vec::new();
     for name in names {
         let named_alone = names.iter().filter(|other| base_of(other) == base_of(name)).count() == 1;
-        let expanded = if named_alone || base_of(name).is_none() {
-            expand(name)?
-        } else {
-            vec![name.clone()]
-        };
+        let expanded =
+            if named_alone || base_of(name).is_none() { expand(name)? } else { vec![name.clone()] };
         for file in expanded {
             if !files.contains(&file) {
                 files.push(file);
@@ -131,7 +128,9 @@ fn open_one(input: Input, format: Format, options: &OpenOptions) -> Result<Trace
     let Input { path, content, bytes, .. } = input;
     let text = |content: Content| BufReader::with_capacity(1 << 18, content.into_reader());
     let reader: Box<dyn Reader> = match format {
-        Format::Blktrace => Box::new(BlktraceReader::open(vec![(content.into_reader(), path.clone())])?),
+        Format::Blktrace => {
+            Box::new(BlktraceReader::open(vec![(content.into_reader(), path.clone())])?)
+        }
         Format::Blkparse => {
             Box::new(BlkparseReader::open(text(content), &path, options.layout.as_deref())?)
         }

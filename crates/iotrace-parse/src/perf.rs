@@ -88,9 +88,20 @@ pub struct PerfReader<R> {
     is_pipe: bool,
     first: Option<Nanos>,
     last: Option<Nanos>,
-    /// Whether a block is there whose records are not used up.
-    is_filled: bool,
-    is_finished: bool,
+    stage: Stage,
+}
+
+/// How far a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The next block is to be read.
+    Between,
+    /// A block is there whose records are not used up.
+    Within,
+    /// All records were read; events wait.
+    Read,
+    /// All is out.
+    Finished,
 }
 
 impl<R: Read + Seek> PerfReader<R> {
@@ -117,8 +128,38 @@ impl<R: Read + Seek> PerfReader<R> {
             ledger,
         };
         let merge = Merge::new(losses);
-        let (is_filled, is_finished) = (false, false);
-        Ok(Self { records, decoder, merge, clock, is_pipe, first, last, is_filled, is_finished })
+        let stage = Stage::Between;
+        Ok(Self { records, decoder, merge, clock, is_pipe, first, last, stage })
+    }
+
+    /// Reads the records of a batch; what may go out does.
+    fn read_batch(&mut self, out: &mut Vec<Item>) -> Result<(), Error> {
+        if self.stage == Stage::Between {
+            self.records.fill()?;
+        }
+        self.stage = Stage::Within;
+        for _ in 0..MOST_RECORDS {
+            match self.records.next() {
+                Next::Record(record) => self.decoder.take(record, &mut self.merge, out),
+                Next::Damaged | Next::Broken => self.decoder.give_up(Cause::Malformed),
+                Next::Used => {
+                    self.stage = Stage::Between;
+                    break;
+                }
+            }
+        }
+        self.merge.relieve(out);
+        if self.stage == Stage::Between {
+            match self.records.state() {
+                State::More => {}
+                State::Cut => {
+                    self.decoder.give_up(Cause::Truncated);
+                    self.stage = Stage::Read;
+                }
+                State::Ended => self.stage = Stage::Read,
+            }
+        }
+        Ok(())
     }
 
     /// Time of the earliest event; `None` without events. Known from the start.
@@ -134,38 +175,12 @@ impl<R: Read + Seek> PerfReader<R> {
 
 impl<R: Read + Seek + Send> Reader for PerfReader<R> {
     fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<Progress, Error> {
-        if self.is_finished {
-            return Ok(Progress::End);
+        if matches!(self.stage, Stage::Between | Stage::Within) {
+            self.read_batch(out)?;
+        } else if self.stage == Stage::Read && self.merge.finish_portion(out) {
+            self.stage = Stage::Finished;
         }
-        if !self.is_filled {
-            self.records.fill()?;
-        }
-        self.is_filled = true;
-        for _ in 0..MOST_RECORDS {
-            match self.records.next() {
-                Next::Record(record) => self.decoder.take(record, &mut self.merge, out),
-                Next::Damaged => self.decoder.give_up(Cause::Malformed),
-                Next::Broken => {
-                    self.decoder.give_up(Cause::Malformed);
-                    self.is_filled = false;
-                    break;
-                }
-                Next::Used => {
-                    self.is_filled = false;
-                    break;
-                }
-            }
-        }
-        if self.is_filled || self.records.state() == State::More {
-            self.merge.relieve(out);
-            return Ok(Progress::More);
-        }
-        if self.records.state() == State::Cut {
-            self.decoder.give_up(Cause::Truncated);
-        }
-        self.merge.finish(out);
-        self.is_finished = true;
-        Ok(Progress::End)
+        Ok(if self.stage == Stage::Finished { Progress::End } else { Progress::More })
     }
 
     fn take_ledger(&mut self) -> Ledger {

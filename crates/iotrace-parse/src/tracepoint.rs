@@ -86,37 +86,39 @@ impl Tracepoint {
         ports: &[(AtaPort, DeviceId)],
     ) -> Option<Event> {
         match self {
-            Self::Block(fields) => fields.read(raw, context).ok(),
+            Self::Block(fields) => fields.read(raw, context),
             Self::Ata(commands) => commands.read(raw, context, ports),
         }
     }
 }
 
 impl Fields {
-    fn read(&self, raw: &[u8], context: Context) -> Result<Event, TooShort> {
+    fn read(&self, raw: &[u8], context: Context) -> Option<Event> {
         let (op, flags) = match self.rwbs {
-            Some(place) => rwbs::read(place.slice(raw).ok_or(TooShort)?),
+            Some(place) => rwbs::read(place.slice(raw)?),
             None => (Op::Other, Flags::default()),
         };
         let comm = match self.comm {
-            Some(place) => Comm::new(place.slice(raw).ok_or(TooShort)?),
+            Some(place) => Comm::new(place.slice(raw)?),
             None => Comm::default(),
         };
-        let above = number(self.old_dev, raw)?.zip(number(self.old_sector, raw)?);
+        let above = number(self.old_dev, raw).ok()?.zip(number(self.old_sector, raw).ok()?);
         let values = Values {
-            device: number(self.dev, raw)?.map(device_id),
-            sector: number(self.sector, raw)?.map(Sector),
-            sectors: number(self.sectors, raw)?,
-            bytes: number(self.bytes, raw)?.unwrap_or(0),
-            error: self.error(raw)?,
-            io_priority: number(self.io_priority, raw)?.and_then(|word| u16::try_from(word).ok()),
+            device: number(self.dev, raw).ok()?.map(device_id),
+            sector: number(self.sector, raw).ok()?.map(Sector),
+            sectors: number(self.sectors, raw).ok()?,
+            bytes: number(self.bytes, raw).ok()?.unwrap_or(0),
+            error: self.error(raw).ok()?,
+            io_priority: number(self.io_priority, raw)
+                .ok()?
+                .and_then(|word| u16::try_from(word).ok()),
             op,
             flags,
             comm,
             above: above.map(|(dev, sector)| (device_id(dev), Sector(sector))),
-            rest: number(self.new_sector, raw)?.map(Sector),
+            rest: number(self.new_sector, raw).ok()?.map(Sector),
         };
-        Ok(values.event(self.action, context))
+        Some(values.event(self.action, context))
     }
 
     /// As the kernel gives it; 0 where there is none.
@@ -306,12 +308,12 @@ mod tests {
         assert_eq!(fields.error(&[0; 31]), Err(TooShort));
         let mut raw = [0; 44];
         raw[28] = 5;
-        assert_eq!(error(&raw), Ok(Some(-5)));
+        assert_eq!(error(&raw), Some(Some(-5)));
         raw[28..32].copy_from_slice(&(-61_i32).to_le_bytes());
-        assert_eq!(error(&raw), Ok(Some(-61)));
+        assert_eq!(error(&raw), Some(Some(-61)));
         // A check condition of a passthrough request.
         raw[28..32].copy_from_slice(&0x0800_0002_u32.to_le_bytes());
-        assert_eq!(error(&raw), Ok(Some(-5)));
+        assert_eq!(error(&raw), Some(Some(-5)));
     }
 
     #[test]

@@ -51,10 +51,10 @@ fn a_merged_dump_gives_the_events_of_its_files() {
 fn gaps_in_the_sequence_are_losses_placed_in_time() {
     let Some(gaps) = golden("g_gap") else { return };
     let losses: Vec<_> = gaps.losses().collect();
-    assert_eq!(losses.iter().map(|loss| (loss.cpu, loss.count)).collect::<Vec<_>>(), [
-        (Cpu(0), 3),
-        (Cpu(1), 1),
-    ]);
+    assert_eq!(
+        losses.iter().map(|loss| (loss.cpu, loss.count)).collect::<Vec<_>>(),
+        [(Cpu(0), 3), (Cpu(1), 1),]
+    );
     for loss in losses {
         let on_cpu = |event: &&Event| event.cpu == loss.cpu;
         let times: Vec<_> = gaps.events().filter(on_cpu).map(|event| event.time).collect();

@@ -17,6 +17,7 @@ use iotrace_model::{Action, Comm, Event, Flags, Op, Remap, SECTOR_BYTES, Sector}
 use super::columns::{self, Columns};
 use super::cursor::{Cursor, Fault};
 use super::letters::{self, Kind};
+use crate::split::rest_of_split;
 
 /// Bytes of a name that blkparse prints, at most.
 const NAME: usize = 16;
@@ -195,20 +196,6 @@ fn split(cursor: &mut Cursor<'_>, event: &mut Event, columns: &Columns<'_>) -> R
     cursor.skip_blanks();
     event.comm = comm(cursor)?;
     Ok(())
-}
-
-/// Where the rest of a split begins: the kernel passes 32 bits of it on. Some drivers give a place
-/// before the start instead, which stays as it is.
-pub(super) fn rest_of_split(start: u64, rest: u64) -> u64 {
-    const LOW: u64 = 0xffff_ffff;
-    /// Sectors of the longest bio.
-    const LONGEST: u64 = 1 << 23;
-    if rest > LOW || start <= LOW && rest >= start {
-        return rest;
-    }
-    let near = start & !LOW | rest;
-    let near = if near < start { near.saturating_add(LOW + 1) } else { near };
-    if near - start.min(near) <= LONGEST { near } else { rest }
 }
 
 /// Sets the operation, and takes the sector back where it is none: a flush has no place, nor has a

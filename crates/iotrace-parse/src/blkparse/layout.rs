@@ -11,6 +11,7 @@ use super::cursor::{Cursor, Fault};
 use super::detail::{self, Line};
 use super::letters::{self, Kind};
 use crate::bytes::at;
+use crate::split::rest_of_split;
 
 /// Parts of a format, at most; each line is read in as many steps.
 const MOST_PARTS: usize = 128;
@@ -335,7 +336,7 @@ impl<'a> Values<'a> {
             && let Some(start) = self.sector
             && let Some(rest) = at(&self.payload, 0).map(u64::from_be_bytes)
         {
-            let rest = detail::rest_of_split(start, rest);
+            let rest = rest_of_split(start, rest);
             event.length_bytes = rest.saturating_sub(start).saturating_mul(SECTOR_BYTES);
             event.remap = event.device.map(|device| Remap { device, sector: Sector(rest) });
         }

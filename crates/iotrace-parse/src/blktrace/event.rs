@@ -9,6 +9,7 @@ use iotrace_model::{
 
 use super::record::{Order, Record};
 use crate::bytes::at;
+use crate::split::rest_of_split;
 
 /// Categories, in the high part of the action word.
 mod category {
@@ -57,9 +58,7 @@ impl Record {
             1 => {
                 let parts = order.u32_at(payload, 0).zip(order.u32_at(payload, 4));
                 parts.map_or(Notify::Unknown, |(seconds, nanos)| {
-                    Notify::Timestamp(Nanos(
-                        i64::from(seconds) * 1_000_000_000 + i64::from(nanos),
-                    ))
+                    Notify::Timestamp(Nanos(i64::from(seconds) * 1_000_000_000 + i64::from(nanos)))
                 })
             }
             2 => Notify::Message { text: payload, cgroup },
@@ -112,7 +111,7 @@ impl Record {
                 event.error = Some(if error > 0 { -error } else { error });
             }
             Action::Split => {
-                let rest = self.rest_of_split(u64::from_be_bytes(at(payload, 0)?));
+                let rest = rest_of_split(self.sector, u64::from_be_bytes(at(payload, 0)?));
                 event.remap = Some(Remap { device, sector: Sector(rest) });
                 event.length_bytes = rest.saturating_sub(self.sector).saturating_mul(SECTOR_BYTES);
             }
@@ -173,27 +172,14 @@ impl Record {
             Op::Read
         };
         let flag = |bit, flag| if has(bit) { flag } else { Flags::default() };
-        let preflush = if op == Op::Flush {
-            Flags::default()
-        } else {
-            flag(category::FLUSH, Flags::PREFLUSH)
-        };
+        let preflush =
+            if op == Op::Flush { Flags::default() } else { flag(category::FLUSH, Flags::PREFLUSH) };
         let flags = preflush
             .with(flag(category::SYNC, Flags::SYNC))
             .with(flag(category::FUA, Flags::FUA))
             .with(flag(category::META, Flags::META))
             .with(flag(category::AHEAD, Flags::READAHEAD));
         (op, flags)
-    }
-
-    /// Where the rest of a split begins: the kernel passes 32 bits of it on.
-    fn rest_of_split(&self, rest: u64) -> u64 {
-        const LOW: u64 = 0xffff_ffff;
-        if rest > LOW || self.sector <= LOW && rest >= self.sector {
-            return rest;
-        }
-        let near = self.sector & !LOW | rest;
-        if near < self.sector { near.saturating_add(LOW + 1) } else { near }
     }
 
     fn split_cgroup<'a>(&self, order: Order, payload: &'a [u8]) -> (Option<u64>, &'a [u8]) {
@@ -241,16 +227,6 @@ mod tests {
         check_sector(0x0001 << 16 | FLUSH | REQUEST | 7, 0, None);
         check_sector(WRITE | 0x0200 << 16 | 7, 96, None);
         check_sector(WRITE | REQUEST | 8, 0, Some(1000));
-    }
-
-    #[test]
-    fn the_rest_of_a_split_gets_its_high_bits_back() {
-        let rest = |sector, low| Record { sector, ..record(13, 0) }.rest_of_split(low);
-        assert_eq!(rest(8, 16), 16);
-        assert_eq!(rest((5 << 32) + 8, 16), (5 << 32) + 16);
-        assert_eq!(rest((5 << 32) + 0xffff_fff8, 8), (6 << 32) + 8);
-        assert_eq!(rest(8, (5 << 32) + 16), (5 << 32) + 16);
-        assert_eq!(rest(u64::MAX, 0), u64::MAX);
     }
 
     #[test]

@@ -136,11 +136,8 @@ fn read(
         } else {
             Places { pid: 28, device: 40, cpu: 44, error: 48, length: 50 }
         };
-        let action = if version == 7 {
-            u64::from(word(at(start, 28)?))
-        } else {
-            long(at(start, 32)?)
-        };
+        let action =
+            if version == 7 { u64::from(word(at(start, 28)?)) } else { long(at(start, 32)?) };
         let record = Record {
             version,
             sequence: word(at(start, 4)?),

@@ -79,7 +79,8 @@ impl Decoder {
             sequence: *sequence,
             pid: known.thread(layout.tid(body), raw),
         };
-        let event = known.read(raw, context, &self.ports).ok_or(malformed)?;
+        let event = known.read(raw, context, &self.ports);
+        let Some(event) = &event else { return Err(malformed) };
         *sequence += 1;
         if !merge.push(place, event) {
             self.ledger.add(Cause::TimeBackwards, Some(cpu), Some(context.time), 1);

@@ -131,7 +131,16 @@ fn sizes(dataset: &Path) -> anyhow::Result<()> {
 fn decoding(folder: &Path) -> anyhow::Result<()> {
     let files = ["sda.blktrace.0", "sda.blktrace.1"].map(|name| folder.join(name));
     let mut cargo = Command::new("cargo");
-    cargo.args(["bench", "--profile", "release", "-p", "iotrace-parse", "--bench", "blktrace", "--"]);
+    cargo.args([
+        "bench",
+        "--profile",
+        "release",
+        "-p",
+        "iotrace-parse",
+        "--bench",
+        "blktrace",
+        "--",
+    ]);
     cargo.args(files).stderr(Stdio::null());
     let output = cargo.output().context("cannot run cargo bench")?;
     print!("{}", String::from_utf8_lossy(&output.stdout));

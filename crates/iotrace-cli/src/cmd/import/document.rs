@@ -108,12 +108,8 @@ fn devices(filled: &Filled, about: &About) -> Vec<DeviceFacts> {
         known.map_or_else(|| device.to_string(), |(_, name)| name.clone())
     };
     let all = filled.devices.keys();
-    all.map(|device| DeviceFacts {
-        device: *device,
-        name: name(*device),
-        ..DeviceFacts::default()
-    })
-    .collect()
+    all.map(|device| DeviceFacts { device: *device, name: name(*device), ..DeviceFacts::default() })
+        .collect()
 }
 
 /// Stages that cannot be told, because no event of theirs is in the trace.
