@@ -26,7 +26,7 @@ use iotrace_model::{
     Action, BttMerges, BttOverhead, BttStage, BttSummary, DeviceId, Event, Nanos, SECTOR_BYTES,
 };
 
-use device::{Blocks, Device};
+use device::{Blocks, Device, Plug, Step};
 use notes::Counts;
 use table::Limits;
 use times::Times;
@@ -74,26 +74,20 @@ impl Btt {
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         match event.action {
-            Action::Plug | Action::Unplug | Action::UnplugTimer => self.plug(event),
-            Action::Queue
-            | Action::Get
-            | Action::Insert
-            | Action::Issue
-            | Action::Complete
-            | Action::BioComplete
-            | Action::Requeue
-            | Action::BackMerge
-            | Action::FrontMerge
-            | Action::RequestMerge
-            | Action::Remap
-            | Action::RequestRemap
-            | Action::Sleep => {
-                if let Some(device) = event.device
-                    && self.counts.admits(event)
-                {
-                    self.input_output(event, device);
-                }
+            Action::Queue => self.step(event, Step::Queue),
+            Action::Get => self.step(event, Step::Get),
+            Action::Insert => self.step(event, Step::Insert),
+            Action::Issue => self.step(event, Step::Issue),
+            Action::Complete | Action::BioComplete => self.step(event, Step::Complete),
+            Action::Requeue => self.step(event, Step::Requeue),
+            Action::BackMerge | Action::FrontMerge | Action::RequestMerge => {
+                self.step(event, Step::Merge);
             }
+            Action::Remap | Action::RequestRemap => self.step(event, Step::Remap),
+            Action::Sleep => self.step(event, Step::Sleep),
+            Action::Plug => self.plug(event, Plug::begin),
+            Action::Unplug => self.plug(event, Plug::end),
+            Action::UnplugTimer => self.plug(event, Plug::end_by_timer),
             Action::Split => self.counts.splits += 1,
             Action::Bounce
             | Action::Abort
@@ -128,21 +122,22 @@ impl Btt {
     }
 
     /// P, U and UT neither make a device known nor lengthen its time.
-    fn plug(&mut self, event: &Event) {
-        let Some(device) = event.device else {
-            self.counts.without_device += 1;
-            return;
-        };
-        if let Some(device) = self.devices.get_mut(&device) {
-            match event.action {
-                Action::Plug => device.plug.begin(event.time),
-                Action::UnplugTimer => device.plug.end_by_timer(event.time),
-                _ => device.plug.end(event.time),
-            }
+    fn plug(&mut self, event: &Event, change: fn(&mut Plug, Nanos)) {
+        match event.device.map(|id| self.devices.get_mut(&id)) {
+            Some(Some(device)) => change(&mut device.plug, event.time),
+            Some(None) => {}
+            None => self.counts.without_device += 1,
         }
     }
 
-    fn input_output(&mut self, event: &Event, id: DeviceId) {
+    fn step(&mut self, event: &Event, step: Step) {
+        let Some(id) = event.device else {
+            self.counts.without_device += 1;
+            return;
+        };
+        if !self.counts.admits(event, step) {
+            return;
+        }
         let known = self.devices.len();
         let device = match self.devices.get_mut(&id) {
             Some(device) => device,
@@ -154,15 +149,15 @@ impl Btt {
                 return;
             }
         };
-        if !device.wake(event.action) {
+        if !device.wake(step) {
             self.counts.before_first_queue += 1;
             return;
         }
         device.last = event.time;
         let at = event.sector.map_or(0, |sector| sector.0);
         let end = at.saturating_add(event.length_bytes / SECTOR_BYTES);
-        match event.action {
-            Action::Queue => {
+        match step {
+            Step::Queue => {
                 if let Some(last) = self.last_queue.replace(event.time) {
                     let stage = if device.is_remapper { BttStage::Q2Qdm } else { BttStage::Q2Q };
                     self.gaps.add(stage, last, event.time);
@@ -174,19 +169,17 @@ impl Btt {
                     self.make_room();
                 }
             }
-            Action::Remap | Action::RequestRemap => self.remap(event),
-            Action::Sleep => device.sleep(event.time, at),
-            Action::Get => device.get(event.time, at),
-            Action::Insert => device.insert(event.time, at),
-            Action::BackMerge | Action::FrontMerge | Action::RequestMerge => {
-                device.merge(event.time, at);
-            }
-            Action::Issue => {
+            Step::Remap => self.remap(event),
+            Step::Sleep => device.sleep(event.time, at),
+            Step::Get => device.get(event.time, at),
+            Step::Insert => device.insert(event.time, at),
+            Step::Merge => device.merge(event.time, at),
+            Step::Issue => {
                 let whole = device.issue(event.time, at, end, self.limits.covered);
                 self.counts.cut_short += u64::from(!whole);
             }
-            Action::Requeue => device.requeue(),
-            _ => {
+            Step::Requeue => device.requeue(),
+            Step::Complete => {
                 let before = device.table.len();
                 let whole = device.complete(event.time, at, end, self.limits.covered);
                 self.counts.cut_short += u64::from(!whole);

@@ -27,14 +27,14 @@ pub(crate) fn short(summary: &Summary) -> Vec<Section> {
     let shared = shared.unwrap_or_default();
     for (title, btt) in titled(summary) {
         let own = btt.notes.iter().filter(|note| !shared.contains(note)).cloned().collect();
-        sections.push(notes(title, own));
+        sections.push(notes(&title, own));
     }
-    sections.push(notes("btt".to_owned(), shared));
+    sections.push(notes("btt", shared));
     sections.retain(|section| !section.notes.is_empty() || !section.tables.is_empty());
     sections
 }
 
-fn notes(title: String, notes: Vec<String>) -> Section {
+fn notes(title: &str, notes: Vec<String>) -> Section {
     Section { title: format!("{title}: notes"), notes, tables: Vec::new() }
 }
 

@@ -9,7 +9,7 @@ use crate::json::finite;
 #[derive(Debug, Serialize)]
 pub(crate) struct Btt {
     stages: Vec<Time>,
-    devices: Vec<Device>,
+    devices: Vec<DeviceFigures>,
     overhead_percent: Option<Overhead>,
     merges: Option<Merges>,
     notes: Vec<String>,
@@ -19,7 +19,7 @@ impl From<&model::BttSummary> for Btt {
     fn from(from: &model::BttSummary) -> Self {
         Self {
             stages: from.stages.iter().map(Time::from).collect(),
-            devices: from.devices.iter().map(Device::from).collect(),
+            devices: from.devices.iter().map(DeviceFigures::from).collect(),
             overhead_percent: from.overhead.map(Overhead::from),
             merges: from.merges.map(Merges::from),
             notes: from.notes.clone(),
@@ -52,17 +52,17 @@ impl From<&model::BttTime> for Time {
 }
 
 #[derive(Debug, Serialize)]
-struct Device {
+struct DeviceFigures {
     device: String,
     overhead_percent: Option<Overhead>,
     merges: Option<Merges>,
     q2q_seeks: Option<Seeks>,
     d2d_seeks: Option<Seeks>,
-    plugs: Option<Plugs>,
+    plugs: Option<Plugging>,
     requests_at_queue: Option<f64>,
 }
 
-impl From<&model::BttDevice> for Device {
+impl From<&model::BttDevice> for DeviceFigures {
     fn from(from: &model::BttDevice) -> Self {
         Self {
             device: from.device.to_string(),
@@ -70,7 +70,7 @@ impl From<&model::BttDevice> for Device {
             merges: from.merges.map(Merges::from),
             q2q_seeks: from.queue_seeks.map(Seeks::from),
             d2d_seeks: from.issue_seeks.map(Seeks::from),
-            plugs: from.plugs.map(Plugs::from),
+            plugs: from.plugs.map(Plugging::from),
             requests_at_queue: from.requests_at_queue.and_then(finite),
         }
     }
@@ -135,13 +135,13 @@ impl From<model::BttSeeks> for Seeks {
 }
 
 #[derive(Debug, Serialize)]
-struct Plugs {
+struct Plugging {
     plugs: u64,
     timer_unplugs: u64,
     percent_plugged: Option<f64>,
 }
 
-impl From<model::BttPlugs> for Plugs {
+impl From<model::BttPlugs> for Plugging {
     fn from(from: model::BttPlugs) -> Self {
         Self {
             plugs: from.plugs,

@@ -1,12 +1,35 @@
 //! One device: what each of its events adds.
 
-use iotrace_model::{Action, BttStage, DeviceId, Nanos};
+use iotrace_model::{BttStage, DeviceId, Nanos};
 
 use super::table::Table;
 use super::times::Times;
 
 /// The majors that btt takes for remapping devices: md, dm and whatever else has 253 or 254.
 const REMAPPERS: [u32; 3] = [9, 253, 254];
+
+/// What an event does to a bio or request, by btt's letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Q.
+    Queue,
+    /// A.
+    Remap,
+    /// S.
+    Sleep,
+    /// G.
+    Get,
+    /// I.
+    Insert,
+    /// M and F, of a bio or of a request.
+    Merge,
+    /// D.
+    Issue,
+    /// R.
+    Requeue,
+    /// C.
+    Complete,
+}
 
 /// What was gathered of one device.
 #[derive(Debug)]
@@ -81,8 +104,8 @@ impl Device {
     }
 
     /// Whether an event counts: from the first Q or A on.
-    pub(super) fn wake(&mut self, action: Action) -> bool {
-        self.is_awake |= matches!(action, Action::Queue | Action::Remap | Action::RequestRemap);
+    pub(super) fn wake(&mut self, step: Step) -> bool {
+        self.is_awake |= matches!(step, Step::Queue | Step::Remap);
         self.is_awake
     }
 

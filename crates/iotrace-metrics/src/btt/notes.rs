@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use iotrace_model::{Action, DeviceId, Event, Op};
+use iotrace_model::{DeviceId, Event, Op};
 
-use super::device::Device;
+use super::device::{Device, Step};
 use super::table::count;
 
 /// Events that had no part in the figures, and bios with an odd end.
@@ -16,7 +16,7 @@ pub(super) struct Counts {
     without_sector: u64,
     /// Events of a device before its first Q or A.
     pub(super) before_first_queue: u64,
-    /// Plugs of sources that name no device there.
+    /// Events that name no device.
     pub(super) without_device: u64,
     /// Events of devices beyond the limit.
     pub(super) beyond_devices: u64,
@@ -45,11 +45,17 @@ const ALWAYS: [&str; 2] = [
 impl Counts {
     /// Whether an event takes part; counts it if not. A always does, R unless it is passthrough,
     /// every other one if it has a sector and a size.
-    pub(super) fn admits(&mut self, event: &Event) -> bool {
-        let (needs_sector, needs_size) = match event.action {
-            Action::Remap | Action::RequestRemap => (false, false),
-            Action::Requeue => (event.op == Op::Other, false),
-            _ => (true, true),
+    pub(super) fn admits(&mut self, event: &Event, step: Step) -> bool {
+        let (needs_sector, needs_size) = match step {
+            Step::Remap => (false, false),
+            Step::Requeue => (event.op == Op::Other, false),
+            Step::Queue
+            | Step::Sleep
+            | Step::Get
+            | Step::Insert
+            | Step::Merge
+            | Step::Issue
+            | Step::Complete => (true, true),
         };
         if needs_size && event.length_bytes == 0 {
             self.without_bytes += 1;
@@ -95,7 +101,7 @@ pub(super) fn sentences(counts: &Counts, devices: &BTreeMap<DeviceId, Device>) -
         (counts.tagged, "Events tagged with a cgroup", "they count here, and btt ignores them"),
         (
             counts.without_device,
-            "Plugs and unplugs that name no device, as outside blktrace",
+            "Events that name no device, such as plugs outside blktrace",
             "left out, so that plug information is not complete",
         ),
         (

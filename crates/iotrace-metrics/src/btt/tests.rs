@@ -1,6 +1,7 @@
 //! The rules that no golden capture pins.
 
 use iotrace_model::{BttDevice, Cpu, Flags, Op};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -260,7 +261,7 @@ fn plugs_of_a_known_device_are_timed_from_the_first_to_the_unplug() {
     check_note(&late, "8:0 was plugged after its last event", true);
     check_note(&events, "was plugged after", false);
     let nameless = Event { device: None, ..events[3] };
-    check_note(&[events[2], nameless], "outside blktrace: 1;", true);
+    check_note(&[events[2], nameless], "such as plugs outside blktrace: 1;", true);
 }
 
 #[test]
@@ -317,6 +318,42 @@ fn hostile_places_and_times_do_no_harm() {
     events.push(at(i64::MIN, Action::Unplug, 0, 0));
     let summary = summary(&events);
     assert!(summary.stages.iter().all(|line| line.min >= Nanos(1)));
+}
+
+proptest! {
+    /// Q2C samples, bios still open, replaced and forgotten ones add up to the bios queued, and
+    /// no sum contradicts its ends.
+    #[test]
+    fn every_queued_bio_is_accounted_for(
+        events in prop::collection::vec((0..22_usize, 0..3_usize, 0..40_u64, 0..4_u64, -5..5_i64), 0..200),
+    ) {
+        let limits = Limits { open: 6, covered: 3, devices: 2 };
+        let mut btt = Btt::with_limits(limits);
+        let (mut time, mut queued) = (0, 0);
+        for (action, device, sector, sectors, step) in events {
+            let action = Action::NAMED[action];
+            time += step;
+            let event = on([SDA, SDB, DM][device], at(time, action, sector, sectors));
+            let before = btt.counts.beyond_devices;
+            btt.push(&from(SDA, sector, event));
+            let is_followed = btt.counts.beyond_devices == before;
+            queued += u64::from(action == Action::Queue && sectors > 0 && is_followed);
+        }
+        let open: usize = btt.devices.values().map(|device| device.table.len()).sum();
+        prop_assert_eq!(open, btt.open);
+        prop_assert!(open <= limits.open);
+        let kept = table::count(open) + btt.counts.replaced + btt.counts.forgotten;
+        let mut done = 0;
+        for line in btt.finish().stages {
+            if matches!(line.stage, BttStage::Q2C | BttStage::Q2Cdm) {
+                done += line.count;
+            }
+            let count = i64::try_from(line.count).unwrap();
+            prop_assert!(Nanos(1) <= line.min && line.min <= line.max);
+            prop_assert!(line.min.0 * count <= line.total.0 && line.total.0 <= line.max.0 * count);
+        }
+        prop_assert_eq!(done + kept, queued);
+    }
 }
 
 #[test]
