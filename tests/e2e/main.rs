@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
+mod btt;
 mod golden;
 mod loop_device;
 mod losses;

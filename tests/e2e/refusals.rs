@@ -1,5 +1,7 @@
 //! Every failure that a user will meet has one clear message with the remedy.
 
+use std::path::Path;
+
 use crate::support::{check_exit, fresh, iotrace, privileged, run};
 
 #[track_caller]
@@ -82,4 +84,26 @@ fn a_folder_that_is_no_dataset_is_named() {
     let output = run(iotrace().arg("analyze").arg(folder.path()));
     check_exit(&output, 1);
     assert!(String::from_utf8_lossy(&output.stderr).contains("manifest.json"));
+}
+
+#[test]
+fn btt_without_events_says_what_to_do() {
+    let (_folder, dataset) = fresh();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/loop-schedulers");
+    let manifest = std::fs::read_to_string(source.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    for name in manifest["checksums"].as_object().unwrap().keys().map(String::as_str) {
+        if !name.ends_with("events.parquet") {
+            let target = dataset.join(name);
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            std::fs::copy(source.join(name), target).unwrap();
+        }
+    }
+    std::fs::copy(source.join("manifest.json"), dataset.join("manifest.json")).unwrap();
+    check_exit(&run(iotrace().arg("analyze").arg(&dataset)), 0);
+    let output = run(iotrace().args(["analyze", "--btt"]).arg(&dataset));
+    check_exit(&output, 1);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("events.parquet: not there"), "{said}");
+    assert!(said.contains("import again without --no-events"), "{said}");
 }

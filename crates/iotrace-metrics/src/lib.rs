@@ -4,6 +4,7 @@
 //! (`latency`, `reordering`) and finds what the second must know; the second replays queue,
 //! insert, issue and complete in the order of time (`sweep`) for everything about depth, fairness
 //! and the series. `compare` works on whole runs; `bootstrap` serves where there are too few.
+//! `btt` stands apart: it gives btt's figures of a run's events.
 
 #![forbid(unsafe_code)]
 
@@ -26,9 +27,12 @@ mod difference;
 mod metric;
 mod notes;
 
+mod btt;
+
 mod error;
 
 pub use bootstrap::RunSample;
+pub use btt::Btt;
 pub use compare::{CompareOptions, compare};
 pub use error::Error;
 pub use summarize::{RunInput, summarize_run};

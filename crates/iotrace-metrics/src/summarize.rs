@@ -95,6 +95,7 @@ pub fn summarize_run(input: &RunInput<'_>) -> Result<(RunSummary, RunSample), Er
         exit_code: input.exit_code,
         devices,
         ledger,
+        btt: None,
     };
     Ok((summary, sample))
 }

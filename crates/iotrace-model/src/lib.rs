@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod btt;
 mod comparison;
 mod event;
 mod facts;
@@ -13,6 +14,9 @@ mod request;
 mod summary;
 mod units;
 
+pub use btt::{
+    BttDevice, BttMerges, BttOverhead, BttPlugs, BttSeeks, BttStage, BttSummary, BttTime,
+};
 pub use comparison::{Comparison, Difference, Evidence, Interval, Metric, Verdict};
 pub use event::{Action, Comm, Event, Flags, Item, Loss, Op, Protocol, Remap};
 pub use facts::{AtaPort, DeviceFacts, Fact, Facts};

@@ -3,7 +3,7 @@
 //! Floats appear here because these are statistics; everything counted or timed stays whole.
 //! `None` always means "not seen" or "too few to say", never zero.
 
-use crate::{Comparison, DeviceId, Ledger, Nanos, Op, Status};
+use crate::{BttSummary, Comparison, DeviceId, Ledger, Nanos, Op, Status};
 
 /// Everything `iotrace analyze` knows of one dataset.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +50,8 @@ pub struct RunSummary {
     pub devices: Vec<DeviceSummary>,
     /// What was lost or left out while capturing and pairing.
     pub ledger: Ledger,
+    /// btt's figures; `None` unless they were asked for.
+    pub btt: Option<BttSummary>,
 }
 
 /// One device in one run. Rates are over `span`.

@@ -13,7 +13,8 @@ mod example;
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
-    let (summary, context) = example::example();
+    let (mut summary, context) = example::example();
+    summary.runs.first_mut().unwrap().btt = Some(example::btt());
     let report = Report::new(&summary, &context);
     let outputs = [
         ("report.txt", iotrace_report::terminal(&report, 100, Colour::No)),

@@ -6,7 +6,7 @@
 use iotrace_model::Summary;
 
 use crate::{
-    comparison, figures,
+    btt, comparison, figures,
     groups::{Groups, Labels},
     number, quality, tables, verdict,
 };
@@ -268,6 +268,7 @@ fn screen(summary: &Summary, groups: &Groups<'_>) -> Vec<Section> {
     for section in &mut sections {
         section.limit_rows(12);
     }
+    sections.extend(btt::short(summary));
     sections
 }
 
@@ -290,6 +291,7 @@ fn mail(summary: &Summary, groups: &Groups<'_>) -> Vec<Section> {
     for section in &mut sections {
         section.limit_rows(16);
     }
+    sections.extend(btt::short(summary));
     sections
 }
 
@@ -306,6 +308,7 @@ fn page(summary: &Summary, groups: &Groups<'_>) -> Vec<Section> {
         Section::of(tables::ncq(groups)),
         quality::section(summary),
     ]);
+    sections.extend(btt::page(summary));
     sections.retain(Section::is_useful);
     sections
 }

@@ -4,6 +4,7 @@ use iotrace_model::{self as model, Cpu, NcqVerdict, Status};
 use serde::Serialize;
 
 use crate::json::{Configuration, finite};
+use crate::json_btt::Btt;
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -17,6 +18,7 @@ pub(crate) struct Run {
     incomplete: bool,
     ledger: Vec<LedgerEntry>,
     devices: Vec<DeviceNumbers>,
+    btt: Option<Btt>,
 }
 
 impl From<&model::RunSummary> for Run {
@@ -31,6 +33,7 @@ impl From<&model::RunSummary> for Run {
             incomplete: from.ledger.is_incomplete(),
             ledger: from.ledger.entries().map(LedgerEntry::from).collect(),
             devices: from.devices.iter().map(DeviceNumbers::from).collect(),
+            btt: from.btt.as_ref().map(Btt::from),
         }
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod document;
 mod number;
 
+mod btt;
 mod comparison;
 mod figures;
 mod groups;
@@ -28,6 +29,7 @@ mod grid;
 
 mod html;
 mod json;
+mod json_btt;
 mod json_run;
 mod markdown;
 mod plot;

@@ -141,6 +141,31 @@ pub(crate) fn metric_change(what: Metric, baseline: f64, candidate: f64) -> Stri
     format!("{from} → {to}")
 }
 
+/// A number as btt prints it: a fixed number of decimals, nothing between groups of digits.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    if value.is_finite() { format!("{value:.decimals$}") } else { MISSING.to_owned() }
+}
+
+/// A percentage as btt prints it: `94.5626%`.
+pub(crate) fn fixed_percent(percent: f64, decimals: usize) -> String {
+    format!("{}%", fixed(percent, decimals))
+}
+
+/// A time as btt prints it: seconds with nine decimals.
+pub(crate) fn seconds(time: Nanos) -> String {
+    fixed(in_seconds(time), 9)
+}
+
+/// A mean as btt prints it. Divides the seconds, as btt does, so that the last digit agrees.
+pub(crate) fn mean_seconds(total: Nanos, count: u64) -> String {
+    fixed(in_seconds(total) / float(count), 9)
+}
+
+/// Whole seconds and the rest apart, as btt converts.
+fn in_seconds(Nanos(ns): Nanos) -> f64 {
+    float_ns(Nanos(ns / 1_000_000_000)) + float_ns(Nanos(ns % 1_000_000_000)) / 1e9
+}
+
 /// A number beside a tick of a linear axis: as short as it can be.
 pub(crate) fn tick(value: f64) -> String {
     significant_short(value)
@@ -288,6 +313,17 @@ mod tests {
         check(&metric_change(Metric::Throughput, 35.1e6, 56.94e6), "35.1 → 56.9 MB/s");
         check(&metric_change(Metric::D2cP99, 900e3, 1.2e6), "900 µs → 1.20 ms");
         check(&metric_change(Metric::Iops, 900.0, 1200.0), "900 → 1_200");
+    }
+
+    #[test]
+    fn numbers_for_btt_have_its_digits() {
+        check(&fixed(1658.66, 1), "1658.7");
+        check(&fixed_percent(94.562_64, 4), "94.5626%");
+        check(&fixed(f64::NAN, 1), MISSING);
+        check(&seconds(Nanos(1)), "0.000000001");
+        check(&seconds(Nanos(12_345_000_000_678)), "12345.000000678");
+        check(&mean_seconds(Nanos(1_700), 3), "0.000000567");
+        check(&mean_seconds(Nanos(1), 0), MISSING);
     }
 
     #[test]

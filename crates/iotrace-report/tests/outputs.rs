@@ -87,6 +87,40 @@ fn json_has_the_shape_of_its_schema() {
 }
 
 #[test]
+fn figures_of_btt_follow_the_summary_when_asked_for() {
+    let (mut summary, context) = example::example();
+    summary.comparisons.clear();
+    summary.runs.truncate(1);
+    summary.runs.first_mut().unwrap().btt = Some(example::btt());
+    let report = Report::new(&summary, &context);
+    let terminal = iotrace_report::terminal(&report, 100, Colour::No);
+    let (_, tables) = terminal.split_once("\nbtt: All").unwrap();
+    check_golden("btt.txt", &format!("btt: All{tables}"));
+    check_width(&terminal, 100);
+    let markdown = iotrace_report::markdown(&report);
+    check_width(&markdown, 78);
+    for cell in ["0.000133333", "94.5626%", "3.743315508%", "1658.7", "(  8,  0)"] {
+        assert!(markdown.contains(cell), "{cell}: {markdown}");
+    }
+    let page = iotrace_report::html(&report).unwrap();
+    check_balanced(&page);
+    assert!(page.contains("94.5626%"));
+    check_schema(&iotrace_report::json(&summary, &context).unwrap());
+}
+
+#[test]
+fn figures_of_btt_name_their_run_where_there_are_several() {
+    let (mut summary, context) = example::example();
+    for run in &mut summary.runs {
+        run.btt = Some(example::btt());
+    }
+    let text = iotrace_report::markdown(&Report::new(&summary, &context));
+    for run in &summary.runs {
+        assert!(text.contains(&format!("## btt of {}: Device Overhead", run.folder)), "{text}");
+    }
+}
+
+#[test]
 fn json_writes_what_is_not_finite_as_null() {
     let (mut summary, context) = example::example();
     let run: &mut RunSummary = summary.runs.first_mut().unwrap();

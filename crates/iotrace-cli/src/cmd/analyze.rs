@@ -3,14 +3,17 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use iotrace_dataset::{Dataset, Run, ledger_from_documents};
-use iotrace_metrics::{CompareOptions, RunInput, compare, summarize_run};
-use iotrace_model::{Configuration, DeviceFacts, Fact, Facts, Nanos, Summary};
+use anyhow::{Context as _, bail};
+use iotrace_dataset::{Dataset, Run, ledger_from_documents, read_events};
+use iotrace_metrics::{Btt, CompareOptions, RunInput, compare, summarize_run};
+use iotrace_model::{BttSummary, Configuration, DeviceFacts, Fact, Facts, Nanos, Summary};
 use iotrace_report::{Colour, Context, Report};
 
 use crate::exit::Exit;
 use crate::talk::Talk;
+
+/// The table of events in the folder of a run.
+const EVENTS: &str = "events.parquet";
 
 /// Arguments of `iotrace analyze`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +28,11 @@ pub(crate) struct Args {
     /// Folder for the reports [default: the dataset itself]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Add btt's figures by btt's rules: the tables "All Devices", device overhead, merges, seeks,
+    /// plugs and requests at queue, in its units and digits. Needs events.parquet and reads it
+    /// whole
+    #[arg(long)]
+    btt: bool,
     /// Print report.json instead of the summary
     #[arg(long)]
     json: bool,
@@ -41,6 +49,7 @@ pub(crate) struct Args {
 pub(crate) struct Plan {
     dataset: Dataset,
     output: PathBuf,
+    btt: bool,
     json: bool,
     max_loss: u64,
     talk: Talk,
@@ -49,12 +58,16 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(args: Args) -> anyhow::Result<Self> {
         let dataset = Dataset::open(&args.dataset)?;
+        if args.btt {
+            check_events(&dataset)?;
+        }
         let output = args.output.unwrap_or_else(|| args.dataset.clone());
         std::fs::create_dir_all(&output)
             .with_context(|| format!("cannot make the folder {}", output.display()))?;
         Ok(Self {
             dataset,
             output,
+            btt: args.btt,
             json: args.json,
             max_loss: args.max_loss,
             talk: Talk::from_flag(args.quiet),
@@ -62,7 +75,7 @@ impl Plan {
     }
 
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let summary = summarize(&self.dataset)?;
+        let summary = summarize(&self.dataset, self.btt)?;
         let context = context(&self.dataset, &summary);
         let report = Report::new(&summary, &context);
         let json = iotrace_report::json(&summary, &context)?;
@@ -93,10 +106,32 @@ fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", target.display()))
 }
 
-fn summarize(dataset: &Dataset) -> anyhow::Result<Summary> {
+/// btt's figures come from events, which an import may have left out.
+fn check_events(dataset: &Dataset) -> anyhow::Result<()> {
+    for run in measured(dataset) {
+        let path = dataset.root.join(&run.folder).join(EVENTS);
+        if !path.is_file() {
+            bail!(
+                "{}: not there, and --btt computes from it; import again without --no-events",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn measured(dataset: &Dataset) -> impl Iterator<Item = &Run> {
+    dataset.runs.iter().filter(|run| !run.document.warmup)
+}
+
+fn summarize(dataset: &Dataset, btt: bool) -> anyhow::Result<Summary> {
     let mut runs = Vec::new();
-    for run in dataset.runs.iter().filter(|run| !run.document.warmup) {
-        runs.push(summarize_one(&dataset.root, run)?);
+    for run in measured(dataset) {
+        let (mut summary, sample) = summarize_one(&dataset.root, run)?;
+        if btt {
+            summary.btt = Some(summarize_btt(&dataset.root.join(&run.folder).join(EVENTS))?);
+        }
+        runs.push((summary, sample));
     }
     let comparisons = compare(&runs, &CompareOptions::default());
     Ok(Summary { runs: runs.into_iter().map(|(summary, _)| summary).collect(), comparisons })
@@ -121,6 +156,16 @@ fn summarize_one(
         ledger,
     };
     Ok(summarize_run(&input)?)
+}
+
+fn summarize_btt(events: &Path) -> anyhow::Result<BttSummary> {
+    let mut btt = Btt::new();
+    for batch in read_events(events)? {
+        for event in &batch? {
+            btt.push(event);
+        }
+    }
+    Ok(btt.finish())
 }
 
 fn configuration(run: &Run) -> Configuration {

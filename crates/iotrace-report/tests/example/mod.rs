@@ -9,6 +9,10 @@ use iotrace_model::{
 };
 use iotrace_report::Context;
 
+mod btt;
+
+pub(crate) use btt::btt;
+
 const SDA: DeviceId = DeviceId { major: 8, minor: 0 };
 const SPAN_S: f64 = 30.0;
 const STEPS: u32 = 200;
@@ -64,6 +68,7 @@ fn run(shape: &Shape) -> RunSummary {
         exit_code: Some(0),
         devices: vec![device(shape, lossy)],
         ledger,
+        btt: None,
     }
 }
 
