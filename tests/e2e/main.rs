@@ -8,8 +8,10 @@
 
 mod btt;
 mod golden;
+mod import;
 mod loop_device;
 mod losses;
 mod peers;
+mod recover;
 mod refusals;
 mod support;

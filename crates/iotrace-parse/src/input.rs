@@ -226,6 +226,9 @@ impl Unknown {
     }
 }
 
+/// Whether a line is of a kind.
+type Fits = fn(&[u8]) -> bool;
+
 fn detect(start: &[u8]) -> Result<Format, Unknown> {
     if start.is_empty() {
         return Err(Unknown::Empty);
@@ -240,7 +243,7 @@ fn detect(start: &[u8]) -> Result<Format, Unknown> {
         return Ok(Format::Blktrace);
     }
     // Each line votes; the most votes win, an earlier kind on equal terms.
-    let kinds: [(Format, fn(&[u8]) -> bool); 3] = [
+    let kinds: [(Format, Fits); 3] = [
         (Format::Blkparse, crate::looks_like_blkparse),
         (Format::PerfScript, crate::looks_like_perf_script),
         (Format::Ftrace, crate::looks_like_ftrace),

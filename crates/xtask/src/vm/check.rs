@@ -4,6 +4,7 @@
 
 mod blktrace;
 mod depth;
+mod round_trip;
 mod table;
 
 use std::collections::BTreeMap;
@@ -72,9 +73,11 @@ pub(super) fn check(out: &Path, program: &Path) -> anyhow::Result<Vec<Bar>> {
     for entry in &dataset.manifest.runs {
         let folder = root.join(&entry.folder);
         let tables = Tables::read(&folder)?;
-        let trace = Trace::read(&out.join("blktrace").join(traced_as(&folder)?))?;
+        let traced = out.join("blktrace").join(traced_as(&folder)?);
+        let trace = Trace::read(&traced)?;
         bars.extend(run_bars(entry, &tables, &trace));
         bars.push(report_bar(entry, &report, &tables));
+        bars.extend(round_trip::bars(&label(entry), program, &traced, &folder)?);
     }
     Ok(bars)
 }
