@@ -184,7 +184,7 @@ fn passthrough_is_matched_first_in_first_out() {
 fn a_device_without_requests_has_the_time_of_its_bios() {
     let Some(trace) = import("s18-pmem-bio-only.btrace.txt", 0) else { return };
     let rows = trace.rows(0);
-    assert_eq!(d2c(&rows, |_| true), []);
+    assert!(d2c(&rows, |_| true).is_empty());
     let q2c: Vec<_> = rows.iter().filter_map(|row| row.q2c()).map(|ns| ns.0).collect();
     assert_eq!((q2c.len(), q2c.first(), q2c.last()), (13, Some(&3283), Some(&1571)));
     assert!(trace.stderr().contains("works on bios"), "{}", trace.stderr());
