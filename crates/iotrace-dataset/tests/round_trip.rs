@@ -11,6 +11,7 @@ use iotrace_model::{
     Stamp, Status,
 };
 use parquet::basic::{Compression, Encoding};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::collection::vec;
 use proptest::option::of;
@@ -105,6 +106,101 @@ fn columns_are_encoded_and_described_as_promised() {
 }
 
 #[test]
+fn the_bytes_do_not_depend_on_how_the_rows_are_handed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let events: Vec<_> = (0..200_000).map(busy_event).collect();
+    let requests: Vec<_> = (0..70_000).map(busy_request).collect();
+    let mut files = Vec::new();
+    for (name, chunk) in [("all", usize::MAX), ("some", 10_007), ("few", 3)] {
+        let path = folder.path().join(format!("{name}.events"));
+        let mut writer = EventWriter::create(&path, &[]).unwrap();
+        events.chunks(chunk).for_each(|rows| writer.write(rows).unwrap());
+        writer.finish().unwrap();
+        let other = folder.path().join(format!("{name}.requests"));
+        let mut writer = RequestWriter::create(&other, &[]).unwrap();
+        requests.chunks(chunk).for_each(|rows| writer.write(rows).unwrap());
+        writer.finish().unwrap();
+        files.push((std::fs::read(path).unwrap(), std::fs::read(other).unwrap()));
+    }
+    assert!(files.iter().all(|file| *file == files[0]));
+    assert_eq!(all_events(&folder.path().join("all.events")), events);
+    assert_eq!(all_requests(&folder.path().join("all.requests")), requests);
+}
+
+#[test]
+fn columns_come_back_whether_pages_are_full_empty_or_mixed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let full = (0..70_000).map(busy_event);
+    let empty = (0..140_000).map(|n| bare(busy_event(n)));
+    let mixed = (0..70_000_u64)
+        .map(|n| if n.is_multiple_of(3) { bare(busy_event(n)) } else { busy_event(n) });
+    let events: Vec<_> = empty.clone().chain(full).chain(mixed).chain(empty).collect();
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    writer.write(&events).unwrap();
+    assert_eq!(writer.finish().unwrap(), written(&path, events.len()));
+    assert!(all_events(&path) == events);
+}
+
+#[test]
+fn a_row_group_ends_when_its_words_are_too_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let events: Vec<_> = (0..100_000)
+        .map(|n| Event { comm: Comm::new(format!("task {n}").as_bytes()), ..busy_event(n) })
+        .collect();
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    writer.write(&events).unwrap();
+    assert_eq!(writer.finish().unwrap(), written(&path, events.len()));
+    assert!(all_events(&path) == events);
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let rows: Vec<_> =
+        reader.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect();
+    assert_eq!(rows, [32_768, 32_768, 32_768, 1696]);
+}
+
+#[test]
+fn a_disk_that_fills_up_on_the_way_is_told_while_writing() {
+    let mut writer = EventWriter::new(FullDisk { left: 100_000 }, &[]).unwrap();
+    let error = (0..400).find_map(|round| {
+        // Every event has another name, so that row groups end early.
+        let name = |n| Comm::new(format!("{round} {n}").as_bytes());
+        let events: Vec<_> = (0..1000).map(|n| Event { comm: name(n), ..busy_event(n) }).collect();
+        writer.write(&events).err()
+    });
+    assert!(matches!(error, Some(Error::StorageFull { .. })), "{error:?}");
+}
+
+#[test]
+fn statistics_hold_the_smallest_and_largest_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let large = Sector(u64::MAX);
+    let events = [
+        Event { time: Nanos(-5), sector: Some(Sector(3)), error: Some(-5), ..plain_event() },
+        Event { time: Nanos(7), sector: Some(large), error: None, ..plain_event() },
+        Event { time: Nanos(9), sector: None, error: Some(0), op: Op::Write, ..plain_event() },
+    ];
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    writer.write(&events).unwrap();
+    writer.finish().unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let group = reader.metadata().row_group(0);
+    let check = |name: &str, least: &[u8], most: &[u8], nulls: u64| {
+        let mut columns = group.columns().iter();
+        let column = columns.find(|column| column.column_path().string() == name).unwrap();
+        let statistics = column.statistics().unwrap();
+        assert_eq!(statistics.min_bytes_opt(), Some(least), "{name}");
+        assert_eq!(statistics.max_bytes_opt(), Some(most), "{name}");
+        assert_eq!(statistics.null_count_opt(), Some(nulls), "{name}");
+    };
+    check("time_ns", &(-5_i64).to_le_bytes(), &9_i64.to_le_bytes(), 0);
+    check("sector", &3_u64.to_le_bytes(), &u64::MAX.to_le_bytes(), 1);
+    check("error", &(-5_i32).to_le_bytes(), &0_i32.to_le_bytes(), 1);
+    check("op", b"read", b"write", 0);
+}
+
+#[test]
 fn the_other_table_is_refused_by_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("requests.parquet");
@@ -153,6 +249,72 @@ fn a_table_is_never_overwritten() {
     let error = EventWriter::create(&path, &[]).err().unwrap();
     assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+/// An event of a busy disk: most columns hold a value, and it changes.
+fn busy_event(n: u64) -> Event {
+    let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let small = u16::try_from(mixed >> 60).unwrap();
+    Event {
+        time: Nanos((n * 1000 + mixed % 700).cast_signed()),
+        cpu: Cpu(u32::from(small % 3)),
+        sequence: n / 2,
+        device: Some(DeviceId { major: 8, minor: u32::from(small % 4) }),
+        action: if small > 7 { Action::Queue } else { Action::Unknown(small) },
+        sector: Some(Sector(mixed % (1 << 40))),
+        pid: u32::from(small),
+        error: Some(-i32::from(small)),
+        remap: Some(Remap {
+            device: DeviceId { major: 9, minor: u32::from(small) },
+            sector: Sector(n * 8),
+        }),
+        cgroup: Some(u64::from(small)),
+        io_priority: Some(small),
+        tag: Some(small),
+        protocol: Some(Protocol::AtaNcq),
+        ..plain_event()
+    }
+}
+
+/// The same event without what can be missing.
+fn bare(event: Event) -> Event {
+    Event {
+        device: None,
+        sector: None,
+        comm: Comm::default(),
+        error: None,
+        remap: None,
+        cgroup: None,
+        io_priority: None,
+        tag: None,
+        protocol: None,
+        ..event
+    }
+}
+
+/// A request of a busy disk; a third of them have bios of their own, and every second lacks what
+/// can be missing, but for a stretch of two pages.
+fn busy_request(n: u64) -> Request {
+    let event = busy_event(n);
+    let stamp = |later| Some(Stamp { time: Nanos(event.time.0 + later), cpu: event.cpu });
+    let bio =
+        |n: u64| Bio { queue: Nanos(n.cast_signed()), sector: Sector(n), length_bytes: n % 9 };
+    let is_whole = n.is_multiple_of(2) && n > 65_000;
+    let bios =
+        if n.is_multiple_of(3) && n > 40_000 { (0..n % 5 + 2).map(bio).collect() } else { vec![] };
+    Request {
+        request: n,
+        device: DeviceId { major: 8, minor: event.pid },
+        sector: event.sector,
+        queue: stamp(0),
+        get: if is_whole { stamp(5) } else { None },
+        insert: if is_whole { stamp(7) } else { None },
+        parent: is_whole.then_some(n / 2),
+        overtook: is_whole.then_some(event.pid),
+        seek_sectors: Some(-event.time.0),
+        merged_bios: bios,
+        ..plain_request()
+    }
 }
 
 /// Takes some bytes, then is full.
