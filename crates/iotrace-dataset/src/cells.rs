@@ -73,6 +73,9 @@ impl Numbers {
         &mut self,
         rows: impl ExactSizeIterator<Item = Option<u64>> + Clone,
     ) {
+        if rows.clone().all(|row| row.is_none()) {
+            return self.cells.present.extend(std::iter::repeat_n(0, rows.len()));
+        }
         self.cells.present.extend(rows.clone().map(|row| u8::from(row.is_some())));
         let values = &mut self.cells.numbers;
         let mut end = values.len();
@@ -85,6 +88,11 @@ impl Numbers {
             end += usize::from(row.is_some());
         }
         values.truncate(end);
+    }
+
+    /// Adds so many rows to a column of lists, each of them null.
+    pub(crate) fn extend_nulls(&mut self, rows: usize) {
+        self.cells.lengths.extend(std::iter::repeat_n(0, rows));
     }
 
     /// Adds one row to a column of lists; an empty one is null.
@@ -143,31 +151,52 @@ impl<T: Copy + Eq + Hash> Coded<T> {
     }
 
     /// Adds rows to a column without nulls, fewer than `MOST` between two looks at `is_full`.
-    pub(crate) fn extend(&mut self, rows: impl ExactSizeIterator<Item = T>) {
+    pub(crate) fn extend(&mut self, rows: impl ExactSizeIterator<Item = T> + Clone) {
         self.cells.codes.reserve(rows.len());
-        for row in rows {
+        if let Some(same) = the_same(rows.clone()) {
+            let code = self.code(same);
+            return self.cells.codes.extend(std::iter::repeat_n(code, rows.len()));
+        }
+        rows.for_each(|row| {
             let code = self.code(row);
             self.cells.codes.push(code);
-        }
+        });
     }
 
     /// Adds rows to a column with nulls, fewer than `MOST` between two looks at `is_full`.
-    pub(crate) fn extend_optional(&mut self, rows: impl ExactSizeIterator<Item = Option<T>>) {
-        self.cells.codes.reserve(rows.len());
-        self.cells.present.reserve(rows.len());
-        for row in rows {
-            self.cells.present.push(u8::from(row.is_some()));
-            if let Some(value) = row {
+    pub(crate) fn extend_optional(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = Option<T>> + Clone,
+    ) {
+        let count = rows.len();
+        if let Some(same) = the_same(rows.clone()) {
+            self.cells.present.extend(std::iter::repeat_n(u8::from(same.is_some()), count));
+            if let Some(value) = same {
                 let code = self.code(value);
-                self.cells.codes.push(code);
+                self.cells.codes.extend(std::iter::repeat_n(code, count));
             }
+            return;
+        }
+        self.cells.present.extend(rows.clone().map(|row| u8::from(row.is_some())));
+        self.cells.codes.reserve(count);
+        for value in rows.flatten() {
+            let code = self.code(value);
+            self.cells.codes.push(code);
         }
     }
 
     /// Adds one row to a column of lists; an empty one is null.
     pub(crate) fn push_list(&mut self, values: impl ExactSizeIterator<Item = T>) {
         self.cells.lengths.push(u32::try_from(values.len()).unwrap_or(u32::MAX));
-        self.extend(values);
+        for value in values {
+            let code = self.code(value);
+            self.cells.codes.push(code);
+        }
+    }
+
+    /// Adds so many rows to a column of lists, each of them null.
+    pub(crate) fn extend_nulls(&mut self, rows: usize) {
+        self.cells.lengths.extend(std::iter::repeat_n(0, rows));
     }
 
     fn code(&mut self, value: T) -> u16 {
@@ -213,6 +242,13 @@ impl<T: Copy + Eq + Hash> Column for Coded<T> {
         self.lately.fill(None);
         self.values.drain(..).map(self.store).collect()
     }
+}
+
+/// What all rows are, if they are the same. Ends at the first that differs, so that it costs
+/// next to nothing where they are not.
+fn the_same<T: Copy + PartialEq>(mut rows: impl Iterator<Item = T>) -> Option<T> {
+    let first = rows.next()?;
+    rows.all(|row| row == first).then_some(first)
 }
 
 /// A hash that costs a multiplication; it only chooses places in a cache, where a bad choice

@@ -25,7 +25,7 @@ use crate::encode::{self, Widths};
 /// Level of the compressor. Higher ones cost twice the time for a tenth of the size.
 const LEVEL: i32 = 1;
 /// Values on which the ways to store a column are tried.
-const SAMPLE: usize = 1 << 13;
+const SAMPLE: usize = 1 << 12;
 
 /// A compressor and the buffers around it, used again for every page.
 pub(crate) struct Codec {

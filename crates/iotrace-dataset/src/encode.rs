@@ -89,20 +89,19 @@ pub(crate) fn delta(values: &[u64], widths: Widths, out: &mut Vec<u8>) {
     let Some((first, rest)) = values.split_first() else { return varint(0, out) };
     zigzag(first.cast_signed(), out);
     let mut before = values;
+    let (mut deltas, mut above) = ([0; BLOCK], [0; BLOCK]);
     for block in rest.chunks(BLOCK) {
-        let mut deltas = [0; BLOCK];
+        let deltas = &mut deltas[..block.len()];
         for ((delta, value), before) in deltas.iter_mut().zip(block).zip(before) {
             *delta = value.wrapping_sub(*before).cast_signed();
         }
         before = &before[block.len()..];
-        let deltas_there = &mut deltas[..block.len()];
-        let least = deltas_there.iter().fold(i64::MAX, |least, delta| least.min(*delta));
+        let least = deltas.iter().fold(i64::MAX, |least, delta| least.min(*delta));
         zigzag(least, out);
-        // What fills up the last block stays zero.
-        let mut above = [0; BLOCK];
-        for (above, delta) in above.iter_mut().zip(&*deltas_there) {
+        for (above, delta) in above.iter_mut().zip(&*deltas) {
             *above = delta.wrapping_sub(least).cast_unsigned();
         }
+        above[block.len()..].fill(0);
         pack_block(&above, block.len().div_ceil(MINIBLOCK), widths, out);
     }
 }
@@ -138,22 +137,18 @@ const PACK: [Pack; 65] = packers![
 
 /// Appends 32 values of `WIDTH` bits, lowest bit first.
 fn pack<const WIDTH: usize>(values: &[u64; MINIBLOCK], out: &mut Vec<u8>) {
-    // One word more than 32 values of 64 bits need, so that a carry always has a place.
-    let mut words = [0_u64; MINIBLOCK + 1];
-    let mut place = 0;
+    let (mut word, mut filled) = (0, 0);
     for value in values {
-        let (word, shift) = (place / 64, place % 64);
-        words[word] |= value << shift;
-        if shift + WIDTH > 64 {
-            words[word + 1] = value >> (64 - shift);
+        word |= value << filled;
+        filled += WIDTH;
+        if filled >= 64 {
+            out.extend_from_slice(&word.to_le_bytes());
+            filled -= 64;
+            // What did not fit; a shift by all 64 bits means that all did.
+            word = value.checked_shr(u32::try_from(WIDTH - filled).unwrap_or(64)).unwrap_or(0);
         }
-        place += WIDTH;
     }
-    let start = out.len();
-    out.resize(start + WIDTH * MINIBLOCK / 8, 0);
-    for (bytes, word) in out[start..].chunks_mut(8).zip(words) {
-        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
-    }
+    out.extend_from_slice(&word.to_le_bytes()[..filled / 8]);
 }
 
 /// PLAIN of 64-bit values.

@@ -78,30 +78,6 @@ impl<W: Write + Send> RequestWriter<W> {
     }
 }
 
-/// The stages of a request's life, in the order of their columns.
-const STAGES: [fn(&Request) -> Option<Stamp>; 5] = [
-    |request| request.queue,
-    |request| request.get,
-    |request| request.insert,
-    |request| request.issue,
-    |request| request.complete,
-];
-/// The counts that every request has, in the order of their columns.
-const SHAPE: [fn(&Request) -> u32; 5] = [
-    |request| request.bios,
-    |request| request.front_merges,
-    |request| request.back_merges,
-    |request| request.requeues,
-    |request| request.splits,
-];
-/// The counts that can be missing, in the order of their columns.
-const CONTEXT: [fn(&Request) -> Option<u32>; 4] = [
-    |request| request.in_flight_at_issue,
-    |request| request.queued_at_queue,
-    |request| request.overtook,
-    |request| request.overtaken,
-];
-
 /// The columns under construction.
 struct Rows {
     request: Numbers,
@@ -162,10 +138,11 @@ impl Rows {
     /// Adds requests column by column. A CPU that the columns cannot hold is the error.
     fn extend(&mut self, requests: &[Request]) -> Result<(), Cpu> {
         let all = || requests.iter();
-        for stage in STAGES {
-            let mut cpus = all().filter_map(|request| stage(request).map(|stamp| stamp.cpu));
-            if let Some(cpu) = cpus.find(|cpu| u16::try_from(cpu.0).is_err()) {
-                return Err(cpu);
+        for request in requests {
+            let Request { queue, get, insert, issue, complete, .. } = request;
+            let mut stamps = [queue, get, insert, issue, complete].into_iter().flatten();
+            if let Some(stamp) = stamps.find(|stamp| narrow(stamp.cpu).is_none()) {
+                return Err(stamp.cpu);
             }
         }
         self.request.extend(all().map(|request| request.request));
@@ -180,25 +157,36 @@ impl Rows {
         );
         self.cgroup.extend_optional(all().map(|request| request.cgroup));
         self.io_priority.extend_optional(all().map(|request| request.io_priority));
-        for ((times, cpus), stage) in self.times.iter_mut().zip(&mut self.cpus).zip(STAGES) {
-            let time = |stamp: Stamp| stamp.time.0.cast_unsigned();
-            let cpu = |stamp: Stamp| u16::try_from(stamp.cpu.0).unwrap_or(u16::MAX);
-            times.extend_optional(all().map(|request| stage(request).map(time)));
-            cpus.extend_optional(all().map(|request| stage(request).map(cpu)));
-        }
-        for (counts, count) in self.shape.iter_mut().zip(SHAPE) {
-            counts.extend(all().map(count));
-        }
+        let Self { times, cpus, .. } = self;
+        extend_stage(&mut times[0], &mut cpus[0], requests, |request| request.queue);
+        extend_stage(&mut times[1], &mut cpus[1], requests, |request| request.get);
+        extend_stage(&mut times[2], &mut cpus[2], requests, |request| request.insert);
+        extend_stage(&mut times[3], &mut cpus[3], requests, |request| request.issue);
+        extend_stage(&mut times[4], &mut cpus[4], requests, |request| request.complete);
+        let [bios, front, back, requeues, splits] = &mut self.shape;
+        bios.extend(all().map(|request| request.bios));
+        front.extend(all().map(|request| request.front_merges));
+        back.extend(all().map(|request| request.back_merges));
+        requeues.extend(all().map(|request| request.requeues));
+        splits.extend(all().map(|request| request.splits));
         self.parent.extend_optional(all().map(|request| request.parent));
-        for (counts, count) in self.context.iter_mut().zip(CONTEXT) {
-            counts.extend_optional(all().map(count));
-        }
+        let [in_flight, queued, overtook, overtaken] = &mut self.context;
+        in_flight.extend_optional(all().map(|request| request.in_flight_at_issue));
+        queued.extend_optional(all().map(|request| request.queued_at_queue));
+        overtook.extend_optional(all().map(|request| request.overtook));
+        overtaken.extend_optional(all().map(|request| request.overtaken));
         let seek = |request: &Request| request.seek_sectors.map(i64::cast_unsigned);
         self.seek.extend_optional(all().map(seek));
         self.tag.extend_optional(all().map(|request| request.tag));
         self.protocol.extend_optional(all().map(|request| request.protocol));
         self.error.extend_optional(all().map(|request| request.error));
         self.status.extend(all().map(|request| request.status));
+        if requests.iter().all(|request| request.merged_bios.is_empty()) {
+            self.bio_queue.extend_nulls(requests.len());
+            self.bio_sector.extend_nulls(requests.len());
+            self.bio_length.extend_nulls(requests.len());
+            return Ok(());
+        }
         for request in requests {
             let bios = || request.merged_bios.iter();
             self.bio_queue.push_list(bios().map(|bio| bio.queue.0.cast_unsigned()));
@@ -240,6 +228,23 @@ impl Rows {
         columns.extend(rest);
         columns
     }
+}
+
+/// Time and CPU of one stage. A closure and no function pointer, so that it is inlined.
+fn extend_stage(
+    times: &mut Numbers,
+    cpus: &mut Coded<u16>,
+    requests: &[Request],
+    stage: impl Fn(&Request) -> Option<Stamp> + Copy,
+) {
+    let stamps = || requests.iter().map(stage);
+    times.extend_optional(stamps().map(|stamp| stamp.map(|stamp| stamp.time.0.cast_unsigned())));
+    cpus.extend_optional(stamps().map(|stamp| stamp.and_then(|stamp| narrow(stamp.cpu))));
+}
+
+/// The number of a CPU as its column holds it.
+fn narrow(cpu: Cpu) -> Option<u16> {
+    u16::try_from(cpu.0).ok()
 }
 
 /// Reads the requests of a table in batches, in the order of the rows. Fails when the file is no
