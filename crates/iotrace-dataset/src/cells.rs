@@ -185,20 +185,6 @@ impl<T: Copy + Eq + Hash> Coded<T> {
         }
     }
 
-    /// Adds one row to a column of lists; an empty one is null.
-    pub(crate) fn push_list(&mut self, values: impl ExactSizeIterator<Item = T>) {
-        self.cells.lengths.push(u32::try_from(values.len()).unwrap_or(u32::MAX));
-        for value in values {
-            let code = self.code(value);
-            self.cells.codes.push(code);
-        }
-    }
-
-    /// Adds so many rows to a column of lists, each of them null.
-    pub(crate) fn extend_nulls(&mut self, rows: usize) {
-        self.cells.lengths.extend(std::iter::repeat_n(0, rows));
-    }
-
     fn code(&mut self, value: T) -> u16 {
         let mut mix = Mix(0);
         value.hash(&mut mix);

@@ -102,7 +102,7 @@ struct Rows {
     status: Coded<Status>,
     bio_queue: Numbers,
     bio_sector: Numbers,
-    bio_length: Coded<u64>,
+    bio_length: Numbers,
 }
 
 impl Rows {
@@ -131,7 +131,7 @@ impl Rows {
             status: Coded::new(text::store_status),
             bio_queue: Numbers::default(),
             bio_sector: Numbers::default(),
-            bio_length: Coded::new(Stored::Large),
+            bio_length: Numbers::default(),
         }
     }
 
