@@ -4,14 +4,18 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use iotrace_dataset::{Error, EventWriter, RequestWriter, Written, read_events, read_requests};
 use iotrace_model::{
     Action, Bio, Comm, Cpu, DeviceId, Event, Flags, Nanos, Op, Protocol, Remap, Request, Sector,
     Stamp, Status,
 };
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::collection::vec;
 use proptest::option::of;
@@ -214,6 +218,40 @@ fn statistics_hold_the_smallest_and_largest_value() {
 }
 
 #[test]
+fn a_table_is_read_however_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let events: Vec<_> = (0..40_000_u64)
+        .map(|n| if n.is_multiple_of(3) { bare(busy_event(n)) } else { busy_event(n) })
+        .collect();
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    writer.write(&events).unwrap();
+    writer.finish().unwrap();
+    for has_dictionaries in [true, false] {
+        let other = folder.path().join(format!("{has_dictionaries}.parquet"));
+        write_again(&path, &other, has_dictionaries);
+        assert!(all_events(&other) == events, "{has_dictionaries}");
+    }
+}
+
+#[test]
+fn a_word_that_no_version_writes_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let mut writer = EventWriter::create(&path, &[]).unwrap();
+    writer.write(&[Event { action: Action::Queue, ..plain_event() }]).unwrap();
+    writer.finish().unwrap();
+    // The dictionary of the column is small enough to stand in the file as it is.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let place = bytes.windows(5).position(|bytes| bytes == b"queue").unwrap();
+    bytes[place..place + 5].copy_from_slice(b"dance");
+    std::fs::write(&path, bytes).unwrap();
+    let error = read_events(&path).unwrap().next().unwrap().unwrap_err();
+    let reason = "column action holds \"dance\", which is no value of it";
+    assert_eq!(error.to_string(), format!("{}: {reason}", path.display()));
+}
+
+#[test]
 fn the_other_table_is_refused_by_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("requests.parquet");
@@ -262,6 +300,25 @@ fn a_table_is_never_overwritten() {
     let error = EventWriter::create(&path, &[]).err().unwrap();
     assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+/// Writes the same rows by the general writer of Parquet.
+fn write_again(from: &Path, to: &Path, has_dictionaries: bool) {
+    let from = std::fs::File::open(from).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(from).unwrap();
+    let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let schema = pairs.iter().filter(|pair| pair.key == "iotrace.schema").cloned().collect();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(has_dictionaries)
+        .set_key_value_metadata(Some(schema))
+        .build();
+    let file = std::fs::File::create(to).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(file, Arc::clone(reader.schema()), Some(properties)).unwrap();
+    for batch in reader.build().unwrap() {
+        writer.write(&batch.unwrap()).unwrap();
+    }
+    writer.close().unwrap();
 }
 
 /// An event of a busy disk: most columns hold a value, and it changes.
