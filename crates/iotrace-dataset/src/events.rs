@@ -3,29 +3,30 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Int32Builder, Int64Builder, StringBuilder, UInt16Builder, UInt32Builder,
-    UInt64Builder,
-};
 use arrow::datatypes::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
-use iotrace_model::{Comm, Cpu, DeviceId, Event, Nanos, Remap, Sector};
+use iotrace_model::{
+    Action, Comm, Cpu, DeviceId, Event, Flags, Nanos, Op, Protocol, Remap, Sector,
+};
 
 use crate::Error;
+use crate::cells::{Coded, Numbers, Stored};
 use crate::columns::{self, EVENTS_SCHEMA};
-use crate::table::{self, Columns, Kind, Table, Written, get, get_text};
-use crate::text::{self, Texts};
+use crate::rows::{Batches, Columns, get};
+use crate::table::{self, Kind, Table, Written};
+use crate::text;
 
 /// Rows of one row group.
 const ROW_GROUP: usize = 1 << 20;
-/// Rows gathered before they are handed to Parquet.
-const BATCH: usize = 1 << 14;
+/// Rows of one page.
+const PAGE: usize = 1 << 16;
+/// Events whose columns are gathered one after the other; they stay in the nearest cache.
+const STEP: usize = 1 << 7;
 
-/// Writes events as they come. Memory is bounded by one encoded row group.
+/// Writes events as they come, encoding them on a thread of its own. Memory is bounded by two
+/// encoded row groups and three pages that are not encoded.
 pub struct EventWriter<W: Write + Send> {
     table: Table<W>,
-    texts: Texts,
     rows: Rows,
 }
 
@@ -43,109 +44,134 @@ impl<W: Write + Send> EventWriter<W> {
         Self::start(Path::new("events.parquet"), file, metadata)
     }
 
-    /// Adds rows; the events of all calls must be in time order. On an error the table is of
-    /// no use any more.
-    pub fn write(&mut self, events: &[Event]) -> Result<(), Error> {
-        for event in events {
-            let Ok(cpu) = u16::try_from(event.cpu.0) else {
-                let path = self.table.path().to_owned();
-                return Err(Error::CpuOutOfRange { path, cpu: event.cpu.0 });
-            };
-            self.rows.push(event, cpu, &mut self.texts);
-            if self.rows.count == BATCH {
-                self.table.write(self.rows.take())?;
-            }
+    /// Adds rows; the events of all calls must be in time order. Waits while the encoding is
+    /// more than a page behind. On an error the table is of no use any more.
+    pub fn write(&mut self, mut events: &[Event]) -> Result<(), Error> {
+        while !events.is_empty() {
+            let (step, rest) = events.split_at(events.len().min(STEP).min(self.table.room()));
+            self.rows.extend(step).map_err(|Cpu(cpu)| Error::CpuOutOfRange {
+                path: self.table.path().to_owned(),
+                cpu,
+            })?;
+            self.table.gathered(step.len(), self.rows.columns())?;
+            events = rest;
         }
         Ok(())
     }
 
     /// Writes what is left and the footer.
     pub fn finish(mut self) -> Result<Written, Error> {
-        self.table.write(self.rows.take())?;
-        self.table.finish()
+        self.table.finish(self.rows.columns())
     }
 
     fn start(path: &Path, file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
         let kind = Kind {
             name: EVENTS_SCHEMA,
-            schema: Arc::new(columns::events()),
+            schema: columns::events(),
+            page: PAGE,
             row_group: ROW_GROUP,
-            delta: &[columns::TIME_NS, columns::SEQUENCE, columns::SECTOR, columns::REMAP_SECTOR],
         };
-        let table = Table::new(path.to_owned(), file, kind, metadata)?;
-        Ok(Self { table, texts: Texts::default(), rows: Rows::default() })
+        let mut rows = Rows::new();
+        let table = Table::new(path.to_owned(), file, kind, &rows.columns(), metadata)?;
+        Ok(Self { table, rows })
     }
 }
 
 /// The columns under construction.
-#[derive(Default)]
 struct Rows {
-    count: usize,
-    time: Int64Builder,
-    cpu: UInt16Builder,
-    sequence: UInt64Builder,
-    device: StringBuilder,
-    action: StringBuilder,
-    op: StringBuilder,
-    flags: StringBuilder,
-    sector: UInt64Builder,
-    length: UInt64Builder,
-    pid: UInt32Builder,
-    comm: StringBuilder,
-    error: Int32Builder,
-    remap_device: StringBuilder,
-    remap_sector: UInt64Builder,
-    cgroup: UInt64Builder,
-    io_priority: UInt16Builder,
-    tag: UInt16Builder,
-    protocol: StringBuilder,
+    time: Numbers,
+    cpu: Coded<u16>,
+    sequence: Numbers,
+    device: Coded<DeviceId>,
+    action: Coded<Action>,
+    op: Coded<Op>,
+    flags: Coded<Flags>,
+    sector: Numbers,
+    length: Coded<u64>,
+    pid: Coded<u32>,
+    comm: Coded<Comm>,
+    error: Coded<i32>,
+    remap_device: Coded<DeviceId>,
+    remap_sector: Numbers,
+    cgroup: Coded<u64>,
+    io_priority: Coded<u16>,
+    tag: Coded<u16>,
+    protocol: Coded<Protocol>,
 }
 
 impl Rows {
-    fn push(&mut self, event: &Event, cpu: u16, texts: &mut Texts) {
-        self.count += 1;
-        self.time.append_value(event.time.0);
-        self.cpu.append_value(cpu);
-        self.sequence.append_value(event.sequence);
-        self.device.append_option(event.device.map(|device| texts.device(device)));
-        self.action.append_value(texts.action(event.action));
-        self.op.append_value(event.op.name());
-        self.flags.append_value(texts.flags(event.flags));
-        self.sector.append_option(event.sector.map(|sector| sector.0));
-        self.length.append_value(event.length_bytes);
-        self.pid.append_value(event.pid);
-        self.comm.append_option(texts.comm(event.comm));
-        self.error.append_option(event.error);
-        self.remap_device.append_option(event.remap.map(|remap| texts.device(remap.device)));
-        self.remap_sector.append_option(event.remap.map(|remap| remap.sector.0));
-        self.cgroup.append_option(event.cgroup);
-        self.io_priority.append_option(event.io_priority);
-        self.tag.append_option(event.tag);
-        self.protocol.append_option(event.protocol.map(|protocol| texts.protocol(protocol)));
+    fn new() -> Self {
+        Self {
+            time: Numbers::default(),
+            cpu: Coded::new(|cpu| Stored::Small(u32::from(cpu))),
+            sequence: Numbers::default(),
+            device: Coded::new(text::store_device),
+            action: Coded::new(text::store_action),
+            op: Coded::new(text::store_op),
+            flags: Coded::new(text::store_flags),
+            sector: Numbers::default(),
+            length: Coded::new(Stored::Large),
+            pid: Coded::new(Stored::Small),
+            comm: Coded::new(text::store_comm),
+            error: Coded::new(Stored::Signed),
+            remap_device: Coded::new(text::store_device),
+            remap_sector: Numbers::default(),
+            cgroup: Coded::new(Stored::Large),
+            io_priority: Coded::new(|priority| Stored::Small(u32::from(priority))),
+            tag: Coded::new(|tag| Stored::Small(u32::from(tag))),
+            protocol: Coded::new(text::store_protocol),
+        }
     }
 
-    /// The columns in the order of the schema; leaves the builders empty.
-    fn take(&mut self) -> Vec<ArrayRef> {
-        self.count = 0;
+    /// Adds events column by column. A CPU that the column cannot hold is the error.
+    fn extend(&mut self, events: &[Event]) -> Result<(), Cpu> {
+        if let Some(event) = events.iter().find(|event| u16::try_from(event.cpu.0).is_err()) {
+            return Err(event.cpu);
+        }
+        let all = || events.iter();
+        self.time.extend(all().map(|event| event.time.0.cast_unsigned()));
+        self.cpu.extend(all().map(|event| u16::try_from(event.cpu.0).unwrap_or(u16::MAX)));
+        self.sequence.extend(all().map(|event| event.sequence));
+        self.device.extend_optional(all().map(|event| event.device));
+        self.action.extend(all().map(|event| event.action));
+        self.op.extend(all().map(|event| event.op));
+        self.flags.extend(all().map(|event| event.flags));
+        self.sector.extend_optional(all().map(|event| event.sector.map(|sector| sector.0)));
+        self.length.extend(all().map(|event| event.length_bytes));
+        self.pid.extend(all().map(|event| event.pid));
+        self.comm
+            .extend_optional(all().map(|event| (!event.comm.is_empty()).then_some(event.comm)));
+        self.error.extend_optional(all().map(|event| event.error));
+        self.remap_device.extend_optional(all().map(|event| event.remap.map(|to| to.device)));
+        self.remap_sector.extend_optional(all().map(|event| event.remap.map(|to| to.sector.0)));
+        self.cgroup.extend_optional(all().map(|event| event.cgroup));
+        self.io_priority.extend_optional(all().map(|event| event.io_priority));
+        self.tag.extend_optional(all().map(|event| event.tag));
+        self.protocol.extend_optional(all().map(|event| event.protocol));
+        Ok(())
+    }
+
+    /// The columns in the order of the schema.
+    fn columns(&mut self) -> table::Columns<'_> {
         vec![
-            Arc::new(self.time.finish()),
-            Arc::new(self.cpu.finish()),
-            Arc::new(self.sequence.finish()),
-            Arc::new(self.device.finish()),
-            Arc::new(self.action.finish()),
-            Arc::new(self.op.finish()),
-            Arc::new(self.flags.finish()),
-            Arc::new(self.sector.finish()),
-            Arc::new(self.length.finish()),
-            Arc::new(self.pid.finish()),
-            Arc::new(self.comm.finish()),
-            Arc::new(self.error.finish()),
-            Arc::new(self.remap_device.finish()),
-            Arc::new(self.remap_sector.finish()),
-            Arc::new(self.cgroup.finish()),
-            Arc::new(self.io_priority.finish()),
-            Arc::new(self.tag.finish()),
-            Arc::new(self.protocol.finish()),
+            &mut self.time,
+            &mut self.cpu,
+            &mut self.sequence,
+            &mut self.device,
+            &mut self.action,
+            &mut self.op,
+            &mut self.flags,
+            &mut self.sector,
+            &mut self.length,
+            &mut self.pid,
+            &mut self.comm,
+            &mut self.error,
+            &mut self.remap_device,
+            &mut self.remap_sector,
+            &mut self.cgroup,
+            &mut self.io_priority,
+            &mut self.tag,
+            &mut self.protocol,
         ]
     }
 }
@@ -155,62 +181,59 @@ impl Rows {
 pub fn read_events(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Vec<Event>, Error>> + use<>, Error> {
-    let batches = table::batches(path, EVENTS_SCHEMA)?;
+    let mut batches = Batches::open(path, EVENTS_SCHEMA)?;
     let path = path.to_owned();
-    Ok(batches.map(move |batch| read_batch(&Columns { path: &path, batch: &batch? })))
+    Ok(std::iter::from_fn(move || {
+        let batch = batches.next(&path)?;
+        let unread = &batches.unread;
+        Some(batch.and_then(|batch| read_batch(&Columns { path: &path, batch: &batch, unread })))
+    }))
 }
 
 fn read_batch(columns: &Columns<'_>) -> Result<Vec<Event>, Error> {
     let time = columns.always_numbers::<Int64Type>(columns::TIME_NS)?;
     let cpu = columns.always_numbers::<UInt16Type>(columns::CPU)?;
     let sequence = columns.always_numbers::<UInt64Type>(columns::SEQUENCE)?;
-    let device = columns.strings(columns::DEVICE)?;
-    let action = columns.always_strings(columns::ACTION)?;
-    let op = columns.always_strings(columns::OP)?;
-    let flags = columns.always_strings(columns::FLAGS)?;
+    let device = columns.words(columns::DEVICE, DeviceId::parse)?;
+    let action = columns.words(columns::ACTION, text::action)?;
+    let op = columns.words(columns::OP, text::op)?;
+    let flags = columns.words(columns::FLAGS, text::flags)?;
     let sector = columns.numbers::<UInt64Type>(columns::SECTOR)?;
     let length = columns.always_numbers::<UInt64Type>(columns::LENGTH_BYTES)?;
     let pid = columns.always_numbers::<UInt32Type>(columns::PID)?;
-    let comm = columns.strings(columns::COMM)?;
+    let comm = columns.words(columns::COMM, text::comm)?;
     let error = columns.numbers::<Int32Type>(columns::ERROR)?;
-    let remap_device = columns.strings(columns::REMAP_DEVICE)?;
+    let remap_device = columns.words(columns::REMAP_DEVICE, DeviceId::parse)?;
     let remap_sector = columns.numbers::<UInt64Type>(columns::REMAP_SECTOR)?;
     let cgroup = columns.numbers::<UInt64Type>(columns::CGROUP)?;
     let io_priority = columns.numbers::<UInt16Type>(columns::IO_PRIORITY)?;
     let tag = columns.numbers::<UInt16Type>(columns::TAG)?;
-    let protocol = columns.strings(columns::PROTOCOL)?;
-    let remap = |row| {
-        let source = get_text(remap_device, row).zip(get(remap_sector, row));
-        source
-            .map(|(text, sector)| {
-                let device = columns.device(columns::REMAP_DEVICE, text)?;
-                Ok(Remap { device, sector: Sector(sector) })
-            })
-            .transpose()
-    };
+    let protocol = columns.words(columns::PROTOCOL, text::protocol)?;
     let row = |row: usize| {
+        let source = remap_device.get(row)?.zip(get(remap_sector, row));
         Ok(Event {
-            time: Nanos(time.value(row)),
-            cpu: Cpu(u32::from(cpu.value(row))),
-            sequence: sequence.value(row),
-            device: columns.optional(columns::DEVICE, get_text(device, row), DeviceId::parse)?,
-            action: columns.value(columns::ACTION, action.value(row), text::action)?,
-            op: columns.value(columns::OP, op.value(row), text::op)?,
-            flags: columns.value(columns::FLAGS, flags.value(row), text::flags)?,
+            time: Nanos(time[row]),
+            cpu: Cpu(u32::from(cpu[row])),
+            sequence: sequence[row],
+            device: device.get(row)?,
+            action: action.always(row)?,
+            op: op.always(row)?,
+            flags: flags.always(row)?,
             sector: get(sector, row).map(Sector),
-            length_bytes: length.value(row),
-            pid: pid.value(row),
-            comm: Comm::new(get_text(comm, row).unwrap_or_default().as_bytes()),
+            length_bytes: length[row],
+            pid: pid[row],
+            comm: comm.get(row)?.unwrap_or_default(),
             error: get(error, row),
-            remap: remap(row)?,
+            remap: source.map(|(device, sector)| Remap { device, sector: Sector(sector) }),
             cgroup: get(cgroup, row),
             io_priority: get(io_priority, row),
             tag: get(tag, row),
-            protocol: {
-                let text = get_text(protocol, row);
-                columns.optional(columns::PROTOCOL, text, text::protocol)?
-            },
+            protocol: protocol.get(row)?,
         })
     };
-    (0..columns.batch.num_rows()).map(row).collect()
+    let mut events = Vec::with_capacity(columns.batch.num_rows());
+    for place in 0..columns.batch.num_rows() {
+        events.push(row(place)?);
+    }
+    Ok(events)
 }

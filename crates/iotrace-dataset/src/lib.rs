@@ -7,14 +7,19 @@
 
 pub mod columns;
 
+mod cells;
 mod checksum;
+mod chunk;
 mod document;
+mod encode;
+mod encoder;
 mod error;
 mod events;
 mod facts;
 mod folder;
 mod manifest;
 mod requests;
+mod rows;
 mod table;
 mod text;
 

@@ -3,29 +3,31 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int32Builder, Int64Builder, ListArray, ListBuilder, StringBuilder,
-    UInt16Builder, UInt32Builder, UInt64Builder,
-};
+use arrow::array::{Array, AsArray, ListArray};
 use arrow::datatypes::{Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type};
-use iotrace_model::{Bio, Comm, Cpu, Nanos, Request, Sector, Stamp};
+use iotrace_model::{
+    Bio, Comm, Cpu, DeviceId, Flags, Nanos, Op, Protocol, Request, Sector, Stamp, Status,
+};
 
 use crate::Error;
+use crate::cells::{Coded, Column, Numbers, Stored};
 use crate::columns::{self, REQUESTS_SCHEMA};
-use crate::table::{self, Columns, Kind, Table, Written, get, get_text};
-use crate::text::{self, Texts};
+use crate::rows::{Batches, Columns, get};
+use crate::table::{self, Kind, Table, Written};
+use crate::text;
 
 /// Rows of one row group.
 const ROW_GROUP: usize = 1 << 18;
-/// Rows gathered before they are handed to Parquet.
-const BATCH: usize = 1 << 13;
+/// Rows of one page.
+const PAGE: usize = 1 << 15;
+/// Requests whose columns are gathered one after the other; they stay in the nearest cache.
+const STEP: usize = 1 << 6;
 
-/// Writes requests as they come. Memory is bounded by one encoded row group.
+/// Writes requests as they come, encoding them on a thread of its own. Memory is bounded by two
+/// encoded row groups and three pages that are not encoded.
 pub struct RequestWriter<W: Write + Send> {
     table: Table<W>,
-    texts: Texts,
     rows: Rows,
 }
 
@@ -43,186 +45,206 @@ impl<W: Write + Send> RequestWriter<W> {
         Self::start(Path::new("requests.parquet"), file, metadata)
     }
 
-    /// Adds rows. On an error the table is of no use any more.
-    pub fn write(&mut self, requests: &[Request]) -> Result<(), Error> {
-        for request in requests {
-            let stamps = stamps(request)
-                .map_err(|cpu| Error::CpuOutOfRange { path: self.table.path().to_owned(), cpu })?;
-            self.rows.push(request, stamps, &mut self.texts);
-            if self.rows.count == BATCH {
-                self.table.write(self.rows.take())?;
-            }
+    /// Adds rows. Waits while the encoding is more than a page behind. On an error the table is
+    /// of no use any more.
+    pub fn write(&mut self, mut requests: &[Request]) -> Result<(), Error> {
+        while !requests.is_empty() {
+            let (step, rest) = requests.split_at(requests.len().min(STEP).min(self.table.room()));
+            self.rows.extend(step).map_err(|Cpu(cpu)| Error::CpuOutOfRange {
+                path: self.table.path().to_owned(),
+                cpu,
+            })?;
+            self.table.gathered(step.len(), self.rows.columns())?;
+            requests = rest;
         }
         Ok(())
     }
 
     /// Writes what is left and the footer.
     pub fn finish(mut self) -> Result<Written, Error> {
-        self.table.write(self.rows.take())?;
-        self.table.finish()
+        self.table.finish(self.rows.columns())
     }
 
     fn start(path: &Path, file: W, metadata: &[(String, String)]) -> Result<Self, Error> {
         let kind = Kind {
             name: REQUESTS_SCHEMA,
-            schema: Arc::new(columns::requests()),
+            schema: columns::requests(),
+            page: PAGE,
             row_group: ROW_GROUP,
-            delta: &[
-                columns::REQUEST,
-                columns::SECTOR,
-                columns::QUEUE_NS,
-                columns::GET_NS,
-                columns::INSERT_NS,
-                columns::ISSUE_NS,
-                columns::COMPLETE_NS,
-                columns::PARENT,
-                columns::SEEK_SECTORS,
-                columns::BIO_QUEUE_NS,
-                columns::BIO_SECTOR,
-            ],
         };
-        let table = Table::new(path.to_owned(), file, kind, metadata)?;
-        Ok(Self { table, texts: Texts::default(), rows: Rows::default() })
+        let mut rows = Rows::new();
+        let table = Table::new(path.to_owned(), file, kind, &rows.columns(), metadata)?;
+        Ok(Self { table, rows })
     }
-}
-
-/// Time and CPU of each stage; the number of a CPU that does not fit is the error.
-fn stamps(request: &Request) -> Result<[Option<(i64, u16)>; 5], u32> {
-    let narrow = |stamp: Option<Stamp>| {
-        let Some(Stamp { time, cpu: Cpu(cpu) }) = stamp else { return Ok(None) };
-        u16::try_from(cpu).ok().map(|narrow| Some((time.0, narrow))).ok_or(cpu)
-    };
-    Ok([
-        narrow(request.queue)?,
-        narrow(request.get)?,
-        narrow(request.insert)?,
-        narrow(request.issue)?,
-        narrow(request.complete)?,
-    ])
 }
 
 /// The columns under construction.
-#[derive(Default)]
 struct Rows {
-    count: usize,
-    request: UInt64Builder,
-    device: StringBuilder,
-    op: StringBuilder,
-    flags: StringBuilder,
-    sector: UInt64Builder,
-    length: UInt64Builder,
-    pid: UInt32Builder,
-    comm: StringBuilder,
-    cgroup: UInt64Builder,
-    io_priority: UInt16Builder,
-    times: [Int64Builder; 5],
-    cpus: [UInt16Builder; 5],
-    shape: [UInt32Builder; 5],
-    parent: UInt64Builder,
-    context: [UInt32Builder; 4],
-    seek: Int64Builder,
-    tag: UInt16Builder,
-    protocol: StringBuilder,
-    error: Int32Builder,
-    status: StringBuilder,
-    bio_queue: ListBuilder<Int64Builder>,
-    bio_sector: ListBuilder<UInt64Builder>,
-    bio_length: ListBuilder<UInt64Builder>,
+    request: Numbers,
+    device: Coded<DeviceId>,
+    op: Coded<Op>,
+    flags: Coded<Flags>,
+    sector: Numbers,
+    length: Coded<u64>,
+    pid: Coded<u32>,
+    comm: Coded<Comm>,
+    cgroup: Coded<u64>,
+    io_priority: Coded<u16>,
+    times: [Numbers; 5],
+    cpus: [Coded<u16>; 5],
+    shape: [Coded<u32>; 5],
+    parent: Numbers,
+    context: [Coded<u32>; 4],
+    seek: Numbers,
+    tag: Coded<u16>,
+    protocol: Coded<Protocol>,
+    error: Coded<i32>,
+    status: Coded<Status>,
+    bio_queue: Numbers,
+    bio_sector: Numbers,
+    bio_length: Numbers,
 }
 
 impl Rows {
-    fn push(&mut self, request: &Request, stamps: [Option<(i64, u16)>; 5], texts: &mut Texts) {
-        self.count += 1;
-        self.request.append_value(request.request);
-        self.device.append_value(texts.device(request.device));
-        self.op.append_value(request.op.name());
-        self.flags.append_value(texts.flags(request.flags));
-        self.sector.append_option(request.sector.map(|sector| sector.0));
-        self.length.append_value(request.length_bytes);
-        self.pid.append_value(request.pid);
-        self.comm.append_option(texts.comm(request.comm));
-        self.cgroup.append_option(request.cgroup);
-        self.io_priority.append_option(request.io_priority);
-        for ((time, cpu), stamp) in self.times.iter_mut().zip(&mut self.cpus).zip(stamps) {
-            time.append_option(stamp.map(|(time, _)| time));
-            cpu.append_option(stamp.map(|(_, cpu)| cpu));
+    fn new() -> Self {
+        let cpu = |cpu| Stored::Small(u32::from(cpu));
+        Self {
+            request: Numbers::default(),
+            device: Coded::new(text::store_device),
+            op: Coded::new(text::store_op),
+            flags: Coded::new(text::store_flags),
+            sector: Numbers::default(),
+            length: Coded::new(Stored::Large),
+            pid: Coded::new(Stored::Small),
+            comm: Coded::new(text::store_comm),
+            cgroup: Coded::new(Stored::Large),
+            io_priority: Coded::new(|priority| Stored::Small(u32::from(priority))),
+            times: Default::default(),
+            cpus: std::array::from_fn(|_| Coded::new(cpu)),
+            shape: std::array::from_fn(|_| Coded::new(Stored::Small)),
+            parent: Numbers::default(),
+            context: std::array::from_fn(|_| Coded::new(Stored::Small)),
+            seek: Numbers::default(),
+            tag: Coded::new(|tag| Stored::Small(u32::from(tag))),
+            protocol: Coded::new(text::store_protocol),
+            error: Coded::new(Stored::Signed),
+            status: Coded::new(text::store_status),
+            bio_queue: Numbers::default(),
+            bio_sector: Numbers::default(),
+            bio_length: Numbers::default(),
         }
-        let shape = [
-            request.bios,
-            request.front_merges,
-            request.back_merges,
-            request.requeues,
-            request.splits,
-        ];
-        for (builder, count) in self.shape.iter_mut().zip(shape) {
-            builder.append_value(count);
-        }
-        self.parent.append_option(request.parent);
-        let context = [
-            request.in_flight_at_issue,
-            request.queued_at_queue,
-            request.overtook,
-            request.overtaken,
-        ];
-        for (builder, count) in self.context.iter_mut().zip(context) {
-            builder.append_option(count);
-        }
-        self.seek.append_option(request.seek_sectors);
-        self.tag.append_option(request.tag);
-        self.protocol.append_option(request.protocol.map(|protocol| texts.protocol(protocol)));
-        self.error.append_option(request.error);
-        self.status.append_value(request.status.name());
-        for bio in &request.merged_bios {
-            self.bio_queue.values().append_value(bio.queue.0);
-            self.bio_sector.values().append_value(bio.sector.0);
-            self.bio_length.values().append_value(bio.length_bytes);
-        }
-        let has_bios = !request.merged_bios.is_empty();
-        self.bio_queue.append(has_bios);
-        self.bio_sector.append(has_bios);
-        self.bio_length.append(has_bios);
     }
 
-    /// The columns in the order of the schema; leaves the builders empty.
-    fn take(&mut self) -> Vec<ArrayRef> {
-        self.count = 0;
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(self.request.finish()),
-            Arc::new(self.device.finish()),
-            Arc::new(self.op.finish()),
-            Arc::new(self.flags.finish()),
-            Arc::new(self.sector.finish()),
-            Arc::new(self.length.finish()),
-            Arc::new(self.pid.finish()),
-            Arc::new(self.comm.finish()),
-            Arc::new(self.cgroup.finish()),
-            Arc::new(self.io_priority.finish()),
+    /// Adds requests column by column. A CPU that the columns cannot hold is the error.
+    fn extend(&mut self, requests: &[Request]) -> Result<(), Cpu> {
+        let all = || requests.iter();
+        for request in requests {
+            let Request { queue, get, insert, issue, complete, .. } = request;
+            let mut stamps = [queue, get, insert, issue, complete].into_iter().flatten();
+            if let Some(stamp) = stamps.find(|stamp| narrow(stamp.cpu).is_none()) {
+                return Err(stamp.cpu);
+            }
+        }
+        self.request.extend(all().map(|request| request.request));
+        self.device.extend(all().map(|request| request.device));
+        self.op.extend(all().map(|request| request.op));
+        self.flags.extend(all().map(|request| request.flags));
+        self.sector.extend_optional(all().map(|request| request.sector.map(|sector| sector.0)));
+        self.length.extend(all().map(|request| request.length_bytes));
+        self.pid.extend(all().map(|request| request.pid));
+        self.comm.extend_optional(
+            all().map(|request| (!request.comm.is_empty()).then_some(request.comm)),
+        );
+        self.cgroup.extend_optional(all().map(|request| request.cgroup));
+        self.io_priority.extend_optional(all().map(|request| request.io_priority));
+        let Self { times, cpus, .. } = self;
+        extend_stage(&mut times[0], &mut cpus[0], requests, |request| request.queue);
+        extend_stage(&mut times[1], &mut cpus[1], requests, |request| request.get);
+        extend_stage(&mut times[2], &mut cpus[2], requests, |request| request.insert);
+        extend_stage(&mut times[3], &mut cpus[3], requests, |request| request.issue);
+        extend_stage(&mut times[4], &mut cpus[4], requests, |request| request.complete);
+        let [bios, front, back, requeues, splits] = &mut self.shape;
+        bios.extend(all().map(|request| request.bios));
+        front.extend(all().map(|request| request.front_merges));
+        back.extend(all().map(|request| request.back_merges));
+        requeues.extend(all().map(|request| request.requeues));
+        splits.extend(all().map(|request| request.splits));
+        self.parent.extend_optional(all().map(|request| request.parent));
+        let [in_flight, queued, overtook, overtaken] = &mut self.context;
+        in_flight.extend_optional(all().map(|request| request.in_flight_at_issue));
+        queued.extend_optional(all().map(|request| request.queued_at_queue));
+        overtook.extend_optional(all().map(|request| request.overtook));
+        overtaken.extend_optional(all().map(|request| request.overtaken));
+        let seek = |request: &Request| request.seek_sectors.map(i64::cast_unsigned);
+        self.seek.extend_optional(all().map(seek));
+        self.tag.extend_optional(all().map(|request| request.tag));
+        self.protocol.extend_optional(all().map(|request| request.protocol));
+        self.error.extend_optional(all().map(|request| request.error));
+        self.status.extend(all().map(|request| request.status));
+        if requests.iter().all(|request| request.merged_bios.is_empty()) {
+            self.bio_queue.extend_nulls(requests.len());
+            self.bio_sector.extend_nulls(requests.len());
+            self.bio_length.extend_nulls(requests.len());
+            return Ok(());
+        }
+        for request in requests {
+            let bios = || request.merged_bios.iter();
+            self.bio_queue.push_list(bios().map(|bio| bio.queue.0.cast_unsigned()));
+            self.bio_sector.push_list(bios().map(|bio| bio.sector.0));
+            self.bio_length.push_list(bios().map(|bio| bio.length_bytes));
+        }
+        Ok(())
+    }
+
+    /// The columns in the order of the schema.
+    fn columns(&mut self) -> table::Columns<'_> {
+        let mut columns: table::Columns<'_> = vec![
+            &mut self.request,
+            &mut self.device,
+            &mut self.op,
+            &mut self.flags,
+            &mut self.sector,
+            &mut self.length,
+            &mut self.pid,
+            &mut self.comm,
+            &mut self.cgroup,
+            &mut self.io_priority,
         ];
-        for builder in &mut self.times {
-            columns.push(Arc::new(builder.finish()));
-        }
-        for builder in &mut self.cpus {
-            columns.push(Arc::new(builder.finish()));
-        }
-        for builder in &mut self.shape {
-            columns.push(Arc::new(builder.finish()));
-        }
-        columns.push(Arc::new(self.parent.finish()));
-        for builder in &mut self.context {
-            columns.push(Arc::new(builder.finish()));
-        }
-        columns.extend([
-            Arc::new(self.seek.finish()) as ArrayRef,
-            Arc::new(self.tag.finish()),
-            Arc::new(self.protocol.finish()),
-            Arc::new(self.error.finish()),
-            Arc::new(self.status.finish()),
-            Arc::new(self.bio_queue.finish()),
-            Arc::new(self.bio_sector.finish()),
-            Arc::new(self.bio_length.finish()),
-        ]);
+        columns.extend(self.times.iter_mut().map(|times| times as _));
+        columns.extend(self.cpus.iter_mut().map(|cpus| cpus as _));
+        columns.extend(self.shape.iter_mut().map(|counts| counts as _));
+        columns.push(&mut self.parent);
+        columns.extend(self.context.iter_mut().map(|counts| counts as _));
+        let rest: [&mut dyn Column; 8] = [
+            &mut self.seek,
+            &mut self.tag,
+            &mut self.protocol,
+            &mut self.error,
+            &mut self.status,
+            &mut self.bio_queue,
+            &mut self.bio_sector,
+            &mut self.bio_length,
+        ];
+        columns.extend(rest);
         columns
     }
+}
+
+/// Time and CPU of one stage. A closure and no function pointer, so that it is inlined.
+fn extend_stage(
+    times: &mut Numbers,
+    cpus: &mut Coded<u16>,
+    requests: &[Request],
+    stage: impl Fn(&Request) -> Option<Stamp> + Copy,
+) {
+    let stamps = || requests.iter().map(stage);
+    times.extend_optional(stamps().map(|stamp| stamp.map(|stamp| stamp.time.0.cast_unsigned())));
+    cpus.extend_optional(stamps().map(|stamp| stamp.and_then(|stamp| narrow(stamp.cpu))));
+}
+
+/// The number of a CPU as its column holds it.
+fn narrow(cpu: Cpu) -> Option<u16> {
+    u16::try_from(cpu.0).ok()
 }
 
 /// Reads the requests of a table in batches, in the order of the rows. Fails when the file is no
@@ -230,20 +252,24 @@ impl Rows {
 pub fn read_requests(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Vec<Request>, Error>> + use<>, Error> {
-    let batches = table::batches(path, REQUESTS_SCHEMA)?;
+    let mut batches = Batches::open(path, REQUESTS_SCHEMA)?;
     let path = path.to_owned();
-    Ok(batches.map(move |batch| read_batch(&Columns { path: &path, batch: &batch? })))
+    Ok(std::iter::from_fn(move || {
+        let batch = batches.next(&path)?;
+        let unread = &batches.unread;
+        Some(batch.and_then(|batch| read_batch(&Columns { path: &path, batch: &batch, unread })))
+    }))
 }
 
 fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
     let request = columns.always_numbers::<UInt64Type>(columns::REQUEST)?;
-    let device = columns.always_strings(columns::DEVICE)?;
-    let op = columns.always_strings(columns::OP)?;
-    let flags = columns.always_strings(columns::FLAGS)?;
+    let device = columns.words(columns::DEVICE, DeviceId::parse)?;
+    let op = columns.words(columns::OP, text::op)?;
+    let flags = columns.words(columns::FLAGS, text::flags)?;
     let sector = columns.numbers::<UInt64Type>(columns::SECTOR)?;
     let length = columns.always_numbers::<UInt64Type>(columns::LENGTH_BYTES)?;
     let pid = columns.always_numbers::<UInt32Type>(columns::PID)?;
-    let comm = columns.strings(columns::COMM)?;
+    let comm = columns.words(columns::COMM, text::comm)?;
     let cgroup = columns.numbers::<UInt64Type>(columns::CGROUP)?;
     let io_priority = columns.numbers::<UInt16Type>(columns::IO_PRIORITY)?;
     let stage = |time, cpu| {
@@ -271,9 +297,9 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
     let overtaken = columns.numbers::<UInt32Type>(columns::OVERTAKEN)?;
     let seek = columns.numbers::<Int64Type>(columns::SEEK_SECTORS)?;
     let tag = columns.numbers::<UInt16Type>(columns::TAG)?;
-    let protocol = columns.strings(columns::PROTOCOL)?;
+    let protocol = columns.words(columns::PROTOCOL, text::protocol)?;
     let error = columns.numbers::<Int32Type>(columns::ERROR)?;
-    let status = columns.always_strings(columns::STATUS)?;
+    let status = columns.words(columns::STATUS, text::status)?;
     let bio_lists = (
         columns.lists(columns::BIO_QUEUE_NS)?,
         columns.lists(columns::BIO_SECTOR)?,
@@ -281,14 +307,14 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
     );
     let row = |row: usize| {
         Ok(Request {
-            request: request.value(row),
-            device: columns.device(columns::DEVICE, device.value(row))?,
-            op: columns.value(columns::OP, op.value(row), text::op)?,
-            flags: columns.value(columns::FLAGS, flags.value(row), text::flags)?,
+            request: request[row],
+            device: device.always(row)?,
+            op: op.always(row)?,
+            flags: flags.always(row)?,
             sector: get(sector, row).map(Sector),
-            length_bytes: length.value(row),
-            pid: pid.value(row),
-            comm: Comm::new(get_text(comm, row).unwrap_or_default().as_bytes()),
+            length_bytes: length[row],
+            pid: pid[row],
+            comm: comm.get(row)?.unwrap_or_default(),
             cgroup: get(cgroup, row),
             io_priority: get(io_priority, row),
             queue: queue(row),
@@ -296,11 +322,11 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
             insert: insert(row),
             issue: issue(row),
             complete: complete(row),
-            bios: bios.value(row),
-            front_merges: front.value(row),
-            back_merges: back.value(row),
-            requeues: requeues.value(row),
-            splits: splits.value(row),
+            bios: bios[row],
+            front_merges: front[row],
+            back_merges: back[row],
+            requeues: requeues[row],
+            splits: splits[row],
             parent: get(parent, row),
             in_flight_at_issue: get(in_flight, row),
             queued_at_queue: get(queued, row),
@@ -308,16 +334,17 @@ fn read_batch(columns: &Columns<'_>) -> Result<Vec<Request>, Error> {
             overtaken: get(overtaken, row),
             seek_sectors: get(seek, row),
             tag: get(tag, row),
-            protocol: {
-                let text = get_text(protocol, row);
-                columns.optional(columns::PROTOCOL, text, text::protocol)?
-            },
+            protocol: protocol.get(row)?,
             error: get(error, row),
-            status: columns.value(columns::STATUS, status.value(row), text::status)?,
+            status: status.always(row)?,
             merged_bios: read_bios(columns, bio_lists, row)?,
         })
     };
-    (0..columns.batch.num_rows()).map(row).collect()
+    let mut requests = Vec::with_capacity(columns.batch.num_rows());
+    for place in 0..columns.batch.num_rows() {
+        requests.push(row(place)?);
+    }
+    Ok(requests)
 }
 
 /// The bios of a row; their three lists must be of one length.

@@ -1,30 +1,25 @@
-//! What both tables share: the writer's settings, and typed access to the columns of a batch.
+//! What both tables share when they are written: the file, its row groups and their pages.
 //!
-//! Parquet holds one row group in memory at a time, encoded; that bounds the writer. Columns
-//! that climb or wander in small steps are stored as differences, all others by dictionary:
-//! they repeat a few values. A dictionary that grows too large is given up for that row group.
+//! The caller's thread gathers columns and writes finished row groups; between them stands the
+//! thread of `encoder`. In memory are at most three pages and two encoded row groups.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, ListArray, PrimitiveArray, RecordBatch, StringArray};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Schema};
-use iotrace_model::DeviceId;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use arrow::datatypes::Schema;
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
 
 use crate::Error;
+use crate::cells::Column;
+use crate::encoder::{Encoder, Group};
 
-/// Rows read at once.
-const BATCH_ROWS: usize = 1 << 16;
 /// Key of the Parquet key-value that names the schema.
-const SCHEMA_KEY: &str = "iotrace.schema";
+pub(crate) const SCHEMA_KEY: &str = "iotrace.schema";
 
 /// What a finished table holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,19 +35,27 @@ pub(crate) struct Kind {
     /// Name and version of its schema.
     pub(crate) name: &'static str,
     /// Its columns.
-    pub(crate) schema: Arc<Schema>,
-    /// Most rows of a row group.
+    pub(crate) schema: Schema,
+    /// Most rows of a page.
+    pub(crate) page: usize,
+    /// Most rows of a row group, a multiple of a page.
     pub(crate) row_group: usize,
-    /// Columns stored as differences to the row before.
-    pub(crate) delta: &'static [&'static str],
 }
 
-/// Rows to a Parquet file, a row group at a time.
+/// Columns under construction, in the order of the schema.
+pub(crate) type Columns<'a> = Vec<&'a mut dyn Column>;
+
+/// Rows to a Parquet file, a page at a time.
 pub(crate) struct Table<W: Write + Send> {
     path: PathBuf,
-    schema: Arc<Schema>,
-    writer: ArrowWriter<W>,
+    writer: SerializedFileWriter<W>,
+    encoder: Encoder,
+    kind: Kind,
     rows: u64,
+    /// Rows gathered for the next page.
+    in_page: usize,
+    /// Rows handed over since the row group began.
+    in_group: usize,
 }
 
 impl<W: Write + Send> Table<W> {
@@ -61,168 +64,104 @@ impl<W: Write + Send> Table<W> {
         path: PathBuf,
         file: W,
         kind: Kind,
+        columns: &Columns<'_>,
         metadata: &[(String, String)],
     ) -> Result<Self, Error> {
-        let writer = properties(&kind, metadata)
-            .and_then(|properties| {
-                ArrowWriter::try_new(file, Arc::clone(&kind.schema), Some(properties))
-            })
-            .map_err(|source| Error::table(&path, source))?;
-        Ok(Self { path, schema: kind.schema, writer, rows: 0 })
+        let start = || {
+            let schema = ArrowSchemaConverter::new().convert(&kind.schema)?;
+            let properties = Arc::new(properties(&kind, metadata));
+            SerializedFileWriter::new(file, schema.root_schema_ptr(), properties)
+        };
+        let writer = start().map_err(|source| Error::table(&path, source))?;
+        let coded: Vec<_> = columns.iter().map(|column| column.is_coded()).collect();
+        let encoder = Encoder::start(writer.schema_descr(), &coded)
+            .map_err(|source| Error::write(&path, source))?;
+        Ok(Self { path, writer, encoder, kind, rows: 0, in_page: 0, in_group: 0 })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes columns in the order of the schema.
-    pub(crate) fn write(&mut self, columns: Vec<Arc<dyn Array>>) -> Result<(), Error> {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
-            .map_err(|source| Error::table(&self.path, source))?;
-        self.rows += batch.num_rows() as u64;
-        self.writer.write(&batch).map_err(|source| Error::table(&self.path, source))
+    /// How many rows may be gathered before the next call of `gathered`.
+    pub(crate) fn room(&self) -> usize {
+        self.kind.page - self.in_page
     }
 
-    pub(crate) fn finish(mut self) -> Result<Written, Error> {
+    /// Takes note of `rows` more rows in the columns, at most `room`; takes the page if it is
+    /// full.
+    pub(crate) fn gathered(&mut self, rows: usize, mut columns: Columns<'_>) -> Result<(), Error> {
+        self.in_page += rows;
+        let is_full = columns.iter().any(|column| column.is_full());
+        if self.in_page < self.kind.page && !is_full {
+            return Ok(());
+        }
+        self.take_page(&mut columns);
+        if self.in_group >= self.kind.row_group || is_full {
+            self.end_group(&mut columns);
+        }
+        while let Some(group) = self.encoder.finished_group() {
+            self.write_group(group)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is left in the columns and writes the footer.
+    pub(crate) fn finish(mut self, mut columns: Columns<'_>) -> Result<Written, Error> {
+        if self.in_page > 0 {
+            self.take_page(&mut columns);
+        }
+        if self.in_group > 0 {
+            self.end_group(&mut columns);
+        }
+        while let Some(group) = self.encoder.last_groups() {
+            self.write_group(group)?;
+        }
         self.writer.finish().map_err(|source| Error::table(&self.path, source))?;
         Ok(Written { rows: self.rows, bytes: self.writer.bytes_written() as u64 })
     }
+
+    fn take_page(&mut self, columns: &mut Columns<'_>) {
+        let mut page = self.encoder.empty_page();
+        for (column, cells) in columns.iter_mut().zip(&mut page) {
+            column.swap(cells);
+        }
+        self.encoder.page(page, self.in_page);
+        self.rows += self.in_page as u64;
+        self.in_group += self.in_page;
+        self.in_page = 0;
+    }
+
+    fn end_group(&mut self, columns: &mut Columns<'_>) {
+        self.encoder.end_group(columns.iter_mut().map(|column| column.take_dictionary()).collect());
+        self.in_group = 0;
+    }
+
+    fn write_group(&mut self, group: parquet::errors::Result<Group>) -> Result<(), Error> {
+        let write = || {
+            let mut row_group = self.writer.next_row_group()?;
+            for (bytes, close) in group? {
+                row_group.append_column(&bytes, close)?;
+            }
+            row_group.close()
+        };
+        write().map(drop).map_err(|source| Error::table(&self.path, source))
+    }
 }
 
-fn properties(
-    kind: &Kind,
-    metadata: &[(String, String)],
-) -> parquet::errors::Result<WriterProperties> {
+fn properties(kind: &Kind, metadata: &[(String, String)]) -> WriterProperties {
     let mut pairs = vec![KeyValue::new(SCHEMA_KEY.to_owned(), kind.name.to_owned())];
     pairs.extend(metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        .set_max_row_group_row_count(Some(kind.row_group))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(format!("iotrace {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(pairs));
-    for field in kind.schema.fields() {
-        if kind.delta.contains(&field.name().as_str()) {
-            let mut path = vec![field.name().clone()];
-            if let DataType::List(item) = field.data_type() {
-                path.extend(["list".to_owned(), item.name().clone()]);
-            }
-            let path = ColumnPath::new(path);
-            properties = properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-        }
-    }
-    Ok(properties.build())
+        .set_key_value_metadata(Some(pairs))
+        .set_offset_index_disabled(true)
+        .build();
+    add_encoded_arrow_schema_to_metadata(&kind.schema, &mut properties);
+    properties
 }
 
 /// Makes the file of a table; there must be none.
 pub(crate) fn create(path: &Path) -> Result<File, Error> {
     File::create_new(path).map_err(|source| Error::write(path, source))
-}
-
-/// The batches of a table of this schema, in the order of its rows.
-pub(crate) fn batches(
-    path: &Path,
-    expected: &'static str,
-) -> Result<impl Iterator<Item = Result<RecordBatch, Error>> + use<>, Error> {
-    let path = path.to_owned();
-    let broken = |source| Error::table(&path, source);
-    let file = File::open(&path).map_err(|source| Error::read(&path, source))?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(broken)?;
-    let pairs = builder.metadata().file_metadata().key_value_metadata();
-    let found = pairs
-        .and_then(|pairs| pairs.iter().find(|pair| pair.key == SCHEMA_KEY))
-        .and_then(|pair| pair.value.clone())
-        .unwrap_or_else(|| "none".to_owned());
-    if found != expected {
-        return Err(Error::Version { path, found, expected });
-    }
-    let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(broken)?;
-    Ok(reader.map(move |batch| batch.map_err(|source| Error::table(&path, source))))
-}
-
-/// The columns of one batch by name and type. `always_…` refuses nulls.
-pub(crate) struct Columns<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) batch: &'a RecordBatch,
-}
-
-impl<'a> Columns<'a> {
-    pub(crate) fn numbers<T: ArrowPrimitiveType>(
-        &self,
-        column: &'static str,
-    ) -> Result<&'a PrimitiveArray<T>, Error> {
-        self.column(column, |array| array.as_primitive_opt())
-    }
-
-    pub(crate) fn always_numbers<T: ArrowPrimitiveType>(
-        &self,
-        column: &'static str,
-    ) -> Result<&'a PrimitiveArray<T>, Error> {
-        self.column(column, |array| array.as_primitive_opt().filter(|a| a.null_count() == 0))
-    }
-
-    pub(crate) fn strings(&self, column: &'static str) -> Result<&'a StringArray, Error> {
-        self.column(column, |array| array.as_string_opt())
-    }
-
-    pub(crate) fn always_strings(&self, column: &'static str) -> Result<&'a StringArray, Error> {
-        self.column(column, |array| array.as_string_opt().filter(|a| a.null_count() == 0))
-    }
-
-    pub(crate) fn lists(&self, column: &'static str) -> Result<&'a ListArray, Error> {
-        self.column(column, |array| array.as_list_opt())
-    }
-
-    /// A text turned into its value.
-    pub(crate) fn value<T>(
-        &self,
-        column: &'static str,
-        text: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, Error> {
-        read(text).ok_or_else(|| self.refuse(column, text.to_owned()))
-    }
-
-    /// A text turned into its value, `None` where it is null.
-    pub(crate) fn optional<T>(
-        &self,
-        column: &'static str,
-        text: Option<&str>,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
-        text.map(|text| self.value(column, text, read)).transpose()
-    }
-
-    pub(crate) fn device(&self, column: &'static str, text: &str) -> Result<DeviceId, Error> {
-        self.value(column, text, DeviceId::parse)
-    }
-
-    /// The error for a value that no version writes.
-    pub(crate) fn refuse(&self, column: &'static str, value: String) -> Error {
-        Error::Value { path: self.path.to_owned(), column, value }
-    }
-
-    fn column<T>(
-        &self,
-        column: &'static str,
-        cast: impl FnOnce(&'a dyn Array) -> Option<T>,
-    ) -> Result<T, Error> {
-        let array = self.batch.column_by_name(column).map(AsRef::as_ref);
-        array.and_then(cast).ok_or_else(|| Error::Column { path: self.path.to_owned(), column })
-    }
-}
-
-/// The value of a row, `None` where it is null.
-pub(crate) fn get<T: ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    row: usize,
-) -> Option<T::Native> {
-    array.is_valid(row).then(|| array.value(row))
-}
-
-/// The text of a row, `None` where it is null.
-pub(crate) fn get_text(array: &StringArray, row: usize) -> Option<&str> {
-    array.is_valid(row).then(|| array.value(row))
 }

@@ -1,71 +1,46 @@
-//! Model values as the text of a column, formatted once and then looked up; and back.
+//! Values to the texts that stand in the tables, and back.
 //!
 //! Reading back gives the same value, with two exceptions that the text cannot carry: bytes of a
 //! `Comm` that are not UTF-8, and bits of `Flags` without a name.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-
 use iotrace_model::{Action, Comm, DeviceId, Flags, Op, Protocol, Status};
 
-/// Texts already made, so that the hot path neither formats nor allocates.
-#[derive(Debug, Default)]
-pub(crate) struct Texts {
-    devices: Cache<DeviceId>,
-    comms: Cache<Comm>,
-    flags: Cache<Flags>,
-    codes: Cache<u16>,
+use crate::cells::Stored;
+
+pub(crate) fn store_device(device: DeviceId) -> Stored {
+    Stored::Text(device.to_string())
 }
 
-#[derive(Debug)]
-struct Cache<K>(HashMap<K, String>);
-
-impl<K> Default for Cache<K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
+/// A stranger is written as its number.
+pub(crate) fn store_action(action: Action) -> Stored {
+    Stored::Text(match (action.name(), action) {
+        (None, Action::Unknown(code)) => code.to_string(),
+        (name, _) => name.unwrap_or_default().to_owned(),
+    })
 }
 
-/// More distinct values than this are formatted anew each time: a hostile trace of endless
-/// process names must not fill the memory.
-const MOST: usize = 1 << 16;
-
-impl<K: Copy + Eq + Hash + ToString> Cache<K> {
-    fn get(&mut self, key: K) -> &str {
-        if self.0.len() >= MOST && !self.0.contains_key(&key) {
-            self.0.clear();
-        }
-        self.0.entry(key).or_insert_with(|| key.to_string())
-    }
+pub(crate) fn store_op(op: Op) -> Stored {
+    Stored::Text(op.name().to_owned())
 }
 
-impl Texts {
-    pub(crate) fn device(&mut self, device: DeviceId) -> &str {
-        self.devices.get(device)
-    }
+pub(crate) fn store_flags(flags: Flags) -> Stored {
+    Stored::Text(flags.to_string())
+}
 
-    /// `None` where the source had no name.
-    pub(crate) fn comm(&mut self, comm: Comm) -> Option<&str> {
-        (!comm.is_empty()).then(|| self.comms.get(comm))
-    }
+pub(crate) fn store_comm(comm: Comm) -> Stored {
+    Stored::Text(comm.to_string())
+}
 
-    pub(crate) fn flags(&mut self, flags: Flags) -> &str {
-        self.flags.get(flags)
-    }
+/// A stranger is written as its number.
+pub(crate) fn store_protocol(protocol: Protocol) -> Stored {
+    Stored::Text(match (protocol.name(), protocol) {
+        (None, Protocol::Unknown(code)) => code.to_string(),
+        (name, _) => name.unwrap_or_default().to_owned(),
+    })
+}
 
-    pub(crate) fn action(&mut self, action: Action) -> &str {
-        match (action.name(), action) {
-            (None, Action::Unknown(code)) => self.codes.get(code),
-            (name, _) => name.unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn protocol(&mut self, protocol: Protocol) -> &str {
-        match (protocol.name(), protocol) {
-            (None, Protocol::Unknown(code)) => self.codes.get(code),
-            (name, _) => name.unwrap_or_default(),
-        }
-    }
+pub(crate) fn store_status(status: Status) -> Stored {
+    Stored::Text(status.name().to_owned())
 }
 
 /// Every protocol with a word.
@@ -105,6 +80,12 @@ pub(crate) fn status(text: &str) -> Option<Status> {
     Status::ALL.into_iter().find(|status| status.name() == text)
 }
 
+/// Reads a `comm` column back.
+#[expect(clippy::unnecessary_wraps, reason = "every column of words has a reader of this form")]
+pub(crate) fn comm(text: &str) -> Option<Comm> {
+    Some(Comm::new(text.as_bytes()))
+}
+
 /// Reads an `op` column back.
 pub(crate) fn op(text: &str) -> Option<Op> {
     Op::from_name(text)
@@ -118,45 +99,38 @@ mod tests {
 
     #[test]
     fn every_word_reads_back() {
-        let mut texts = Texts::default();
         for value in Action::NAMED.into_iter().chain([Action::Unknown(77)]) {
-            check(value, texts.action(value), action);
+            check(value, store_action, action);
         }
         for value in Op::ALL {
-            check(value, value.name(), op);
+            check(value, store_op, op);
         }
         for value in Status::ALL {
-            check(value, value.name(), status);
+            check(value, store_status, status);
         }
         for bits in 0..64 {
-            check(Flags(bits), texts.flags(Flags(bits)), flags);
+            check(Flags(bits), store_flags, flags);
         }
         for value in PROTOCOLS.into_iter().chain([Protocol::Unknown(9)]) {
-            check(value, texts.protocol(value), protocol);
+            check(value, store_protocol, protocol);
         }
+        check(DeviceId { major: 259, minor: 3 }, store_device, DeviceId::parse);
     }
 
     #[test]
     fn a_stranger_is_written_as_its_number() {
-        assert_eq!(Texts::default().action(Action::Unknown(77)), "77");
-        assert_eq!(Texts::default().protocol(Protocol::Unknown(9)), "9");
-    }
-
-    #[test]
-    fn texts_stay_right_when_there_are_too_many_to_keep() {
-        let mut texts = Texts::default();
-        for round in 0..2 {
-            for minor in 0..70_000 {
-                let device = DeviceId { major: 8, minor };
-                assert_eq!(texts.device(device), device.to_string(), "round {round}");
-            }
-        }
-        assert!(texts.devices.0.len() <= MOST);
+        assert_eq!(store_action(Action::Unknown(77)), Stored::Text("77".to_owned()));
+        assert_eq!(store_protocol(Protocol::Unknown(9)), Stored::Text("9".to_owned()));
     }
 
     #[track_caller]
-    fn check<T: Copy + Debug + PartialEq>(value: T, text: &str, read: fn(&str) -> Option<T>) {
-        assert_eq!(read(text), Some(value));
+    fn check<T: Copy + Debug + PartialEq>(
+        value: T,
+        store: fn(T) -> Stored,
+        read: fn(&str) -> Option<T>,
+    ) {
+        let Stored::Text(text) = store(value) else { panic!("{value:?} is stored as no text") };
+        assert_eq!(read(&text), Some(value));
         assert_eq!(read("no such word"), None);
     }
 }

@@ -31,9 +31,10 @@ const EDGES: [(&str, &[&str]); 9] = [
 const OUTSIDE: [&str; 2] = ["iotrace-testkit", "xtask"];
 
 /// The homes of outside crates.
-const HOMES: [(&str, &[&str]); 21] = [
+const HOMES: [(&str, &[&str]); 23] = [
     ("anyhow", &["iotrace-cli", "xtask"]),
     ("arrow", &["iotrace-dataset"]),
+    ("bytes", &["iotrace-dataset"]),
     ("clap", &["iotrace-cli", "xtask"]),
     ("clap_complete", &["iotrace-cli"]),
     ("clap_mangen", &["iotrace-cli"]),
@@ -53,6 +54,7 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("sha2", &["iotrace-dataset"]),
     ("signal-hook", &["iotrace-cli"]),
     ("statrs", &["iotrace-metrics"]),
+    ("zstd", &["iotrace-dataset"]),
 ];
 /// Outside crates that any crate may use (`thiserror`), and one that only tests and xtask do.
 const EVERYWHERE: &str = "thiserror";
