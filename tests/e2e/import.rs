@@ -114,10 +114,9 @@ fn flushes_are_a_class_of_their_own() {
 
 #[test]
 fn completions_alone_have_no_latency_and_say_so() {
-    for (sample, count) in [
-        ("s08-ramdisk-complete-only.blkparse.txt", 840),
-        ("s15-track-ios-delta.blkparse.txt", 38),
-    ] {
+    for (sample, count) in
+        [("s08-ramdisk-complete-only.blkparse.txt", 840), ("s15-track-ios-delta.blkparse.txt", 38)]
+    {
         let Some(trace) = import(sample, 3) else { return };
         let rows = trace.rows(0);
         assert_eq!((rows.len(), d2c(&rows, |_| true).len()), (count, 0), "{sample}");

@@ -31,7 +31,7 @@ const EDGES: [(&str, &[&str]); 9] = [
 const OUTSIDE: [&str; 2] = ["iotrace-testkit", "xtask"];
 
 /// The homes of outside crates.
-const HOMES: [(&str, &[&str]); 23] = [
+const HOMES: [(&str, &[&str]); 27] = [
     ("anyhow", &["iotrace-cli", "xtask"]),
     ("arrow", &["iotrace-dataset"]),
     ("bytes", &["iotrace-dataset"]),
@@ -39,11 +39,14 @@ const HOMES: [(&str, &[&str]); 23] = [
     ("clap_complete", &["iotrace-cli"]),
     ("clap_mangen", &["iotrace-cli"]),
     ("comfy-table", &["iotrace-report"]),
+    ("flate2", &["iotrace-parse"]),
     ("hdrhistogram", &["iotrace-metrics"]),
     ("indicatif", &["iotrace-cli"]),
     ("jiff", &["iotrace-cli"]),
     ("libc", &["iotrace-capture"]),
+    ("liblzma", &["iotrace-parse"]),
     ("maud", &["iotrace-report"]),
+    ("memchr", &["iotrace-parse"]),
     ("nom", &["iotrace-parse"]),
     ("parquet", &["iotrace-dataset"]),
     ("perf-event-open", &["iotrace-capture"]),
@@ -54,11 +57,11 @@ const HOMES: [(&str, &[&str]); 23] = [
     ("sha2", &["iotrace-dataset"]),
     ("signal-hook", &["iotrace-cli"]),
     ("statrs", &["iotrace-metrics"]),
-    ("zstd", &["iotrace-dataset"]),
+    ("tempfile", &["iotrace-parse", "iotrace-testkit", "xtask"]),
+    ("zstd", &["iotrace-dataset", "iotrace-parse"]),
 ];
-/// Outside crates that any crate may use (`thiserror`), and one that only tests and xtask do.
+/// The outside crate that any crate may use.
 const EVERYWHERE: &str = "thiserror";
-const TEMPORARY: &str = "tempfile";
 
 /// What is wrong with the `[dependencies]` of a crate's manifest, one sentence each.
 pub(super) fn problems(krate: &str, manifest: &str) -> Vec<String> {
@@ -82,7 +85,7 @@ fn may_use(krate: &str, dependency: &str) -> bool {
     let home = HOMES.iter().find(|(name, _)| *name == dependency);
     match home {
         Some((_, homes)) => homes.contains(&krate),
-        None => dependency == EVERYWHERE || (dependency == TEMPORARY && OUTSIDE.contains(&krate)),
+        None => dependency == EVERYWHERE,
     }
 }
 

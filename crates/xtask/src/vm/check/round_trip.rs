@@ -33,9 +33,7 @@ pub(super) fn bars(
     fs::write(&text, printed)?;
     let import = |name: &str, file: PathBuf| -> anyhow::Result<Vec<Request>> {
         let dataset = work.path().join(name);
-        succeed(
-            Command::new(program).args(["import", "--quiet", "-o"]).arg(&dataset).arg(file),
-        )?;
+        succeed(Command::new(program).args(["import", "--quiet", "-o"]).arg(&dataset).arg(file))?;
         let mut requests = Vec::new();
         for batch in read_requests(&dataset.join("runs/rep=0/requests.parquet"))? {
             requests.extend(batch?);
@@ -58,8 +56,7 @@ fn by_kind(mut requests: Vec<Request>) -> BTreeMap<Kind, Vec<[Option<i64>; 5]>> 
     let mut kinds: BTreeMap<Kind, Vec<_>> = BTreeMap::new();
     for request in requests {
         let sector = request.sector.map(|sector| sector.0);
-        let latencies =
-            [request.q2i(), request.i2d(), request.q2d(), request.d2c(), request.q2c()];
+        let latencies = [request.q2i(), request.i2d(), request.q2d(), request.d2c(), request.q2c()];
         let kind = (request.op, request.flags, sector, request.length_bytes);
         kinds.entry(kind).or_default().push(latencies.map(|latency| latency.map(|ns| ns.0)));
     }
