@@ -2,8 +2,8 @@
 //!
 //! `before` holds what happens above the driver (queue to insert), `merge` how bios and requests
 //! join, `stack` what ties devices on top of each other, `after` issue and requeue, `finish` the
-//! completions, `flush` those of the flush machinery, `gaps` what losses do. A record leaves through
-//! `end` (completed) or `give_up` (not).
+//! completions, `flush` those of the flush machinery, `gaps` what losses do, `shown` what a filtered
+//! trace leaves out. A record leaves through `end` (completed) or `give_up` (not).
 
 mod after;
 mod before;
@@ -12,6 +12,7 @@ mod finish;
 mod flush;
 mod gaps;
 mod merge;
+mod shown;
 mod stack;
 
 use iotrace_model::{
@@ -39,11 +40,21 @@ const MOST_OPEN: usize = 1 << 20;
 /// - `status` is complete when everything that ever happens to this kind of request was seen.
 ///   Passthrough commands and the drive flushes of the flush machinery have no bio and no queue
 ///   event; an empty flush bio and a bio of a stacked device (dm, md) have no issue.
+/// - What the trace never showed of a device, up to the completion, is not demanded: while it
+///   showed no bio (queue, get, merge, or a remap to it), issue and completion make a complete row
+///   without a queue time; while it showed no request (get, merge, insert, issue, requeue), a
+///   completion is that of a bio, and queue and completion make a complete row without an issue.
+///   Completions alone stay rows that started before.
+/// - Where a device shows remaps to it but never a queue event, the remap is the arrival.
 /// - `queued_at_queue` counts the requests of the device that are not complete and the bios that
 ///   no request carries yet; a merged bio counts as part of its request.
 /// - `splits` is what was known when the row left.
 /// - An issue without a requeue in between, of a request whose beginning was seen, is a
-///   resubmission by the driver: the last issue counts and `requeues` does not.
+///   resubmission by the driver: the last issue counts and `requeues` does not. Where a device
+///   never showed a bio, an issue of the same operation, place and length is one too, except that
+///   of a read, and of a write by anything but a kernel worker: those can be twins, and stay two.
+/// - A completion that nothing explains, within a row that was just completed, is that of a bio of
+///   it (`null_blk`, kernels before 4.12): it is counted as an orphan and makes no row.
 /// - A write that the flush machinery carries out (FUA or preflush on a drive without it)
 ///   completes with its data; its empty completion after the flush is passed over.
 #[derive(Debug, Default)]
@@ -77,7 +88,11 @@ impl Assembler {
                 self.give_up_overdue(event.time, out);
                 if let Some(id) = event.device {
                     let device = self.devices.index(id);
-                    self.event(event, device, out);
+                    if names_no_place(event) {
+                        self.event(&Event { sector: None, ..*event }, device, out);
+                    } else {
+                        self.event(event, device, out);
+                    }
                 }
             }
         }
@@ -90,6 +105,9 @@ impl Assembler {
     }
 
     fn event(&mut self, event: &Event, device: usize, out: &mut Vec<Request>) {
+        let shown = &mut self.devices.get_mut(device).shown;
+        shown.note(event.action);
+        let has_requests = shown.request;
         match event.action {
             Action::Queue => self.queue(event, device, out),
             Action::Split => self.split(event, device),
@@ -99,8 +117,8 @@ impl Assembler {
             Action::Insert => self.insert(event, device, out),
             Action::Issue => self.issue(event, device, out),
             Action::Requeue => self.requeue(event, device),
-            Action::Complete => self.complete(event, device, out),
-            Action::BioComplete => self.complete_bio(event, device, out),
+            Action::Complete if has_requests => self.complete(event, device, out),
+            Action::Complete | Action::BioComplete => self.complete_bio(event, device, out),
             Action::Remap => self.remap(event, device),
             Action::CommandIssue => self.command(event, device),
             Action::CommandComplete
@@ -125,6 +143,7 @@ impl Assembler {
         self.next_request += 1;
         let state = self.devices.get_mut(device);
         state.open += 1;
+        state.queued += u32::from(phase == Phase::Queued);
         let slot = self.open.insert(Open {
             request: Request {
                 request: number,
@@ -244,6 +263,10 @@ impl Assembler {
         if let Some(open) = self.open.get_mut(slot)
             && let Some(next) = step(open.phase, action)
         {
+            if open.is_queued() {
+                let state = self.devices.get_mut(open.device);
+                state.queued = state.queued.saturating_sub(1);
+            }
             open.phase = next;
         }
     }
@@ -271,10 +294,19 @@ fn stamp(event: &Event) -> Stamp {
 
 /// An empty bio with a preflush is a flush, whatever its letter says.
 fn operation(event: &Event) -> Op {
-    if event.flags.has(Flags::PREFLUSH) && event.length_bytes == 0 && event.sector.is_none() {
+    if event.length_bytes == 0 && event.flags.has(Flags::PREFLUSH) {
         return Op::Flush;
     }
     event.op
+}
+
+/// Whether the sector of an event means nothing: an empty flush has no place, though a file system
+/// may give its bio one, and blktrace writes 0.
+fn names_no_place(event: &Event) -> bool {
+    event.length_bytes == 0
+        && event.sector.is_some()
+        && operation(event) == Op::Flush
+        && event.action != Action::Split
 }
 
 /// Whether nothing but a completion is known of a request.

@@ -124,7 +124,7 @@ fn a_request_issued_again_without_a_requeue_counts_from_its_last_issue() {
 #[test]
 fn two_issues_of_a_source_without_queue_events_are_two_requests() {
     check(
-        "0 0 D W 8+8\n10 0 D W 8+8\n30 0 C W 8+8\n45 0 C W 8+8",
+        "0 0 D W 8+8 pid=1\n10 0 D W 8+8 pid=2\n30 0 C W 8+8\n45 0 C W 8+8",
         &[(Status::Ambiguous, NOTHING), (Status::Ambiguous, NOTHING)],
     );
 }

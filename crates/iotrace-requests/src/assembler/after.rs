@@ -1,7 +1,7 @@
 //! What happens to a request from its issue on, short of its completion: issue, requeue, and the
 //! command that the driver makes of it.
 
-use iotrace_model::{Event, Flags, Request, Sector};
+use iotrace_model::{Event, Flags, Op, Request, Sector};
 
 use super::{Assembler, operation};
 use crate::chains::Slot;
@@ -110,14 +110,30 @@ impl Assembler {
     }
 
     /// The record that an issue belongs to: one that waits, else a bio whose get was not seen,
-    /// else the same request issued again. The last is only believed of a request whose beginning
-    /// was seen: where a source shows no more than issues, two of them are two requests.
+    /// else the same request issued again. Of a request whose beginning was seen the last is
+    /// always believed. Where the trace of a device never shows beginnings, two issues can be two
+    /// requests: two readers may want one sector at once, and two threads may write it. Nobody
+    /// else asks twice for what is under way; a driver that sends a write again does so from a
+    /// kernel worker.
     fn find_to_issue(&mut self, event: &Event, device: usize) -> Option<Slot> {
         let Some(sector) = event.sector else { return self.find_aside(event, device) };
+        let is_twin = match event.op {
+            Op::Read => true,
+            Op::Write => !event.comm.as_bytes().starts_with(b"kworker"),
+            Op::Flush
+            | Op::Discard
+            | Op::SecureErase
+            | Op::ZoneAppend
+            | Op::ZoneManagement
+            | Op::Other => false,
+        };
+        let is_hidden = !is_twin && !self.devices.get(device).shown.bio;
         let is_again = |open: &Open| {
             let request = &open.request;
             let begun = [request.queue, request.get, request.insert].into_iter().flatten().next();
-            open.is_issued() && open.rest_bytes() == event.length_bytes && begun.is_some()
+            open.is_issued()
+                && open.rest_bytes() == event.length_bytes
+                && (begun.is_some() || is_hidden)
         };
         self.choose_to_issue(event, device, sector, Open::is_waiting)
             .or_else(|| self.choose_to_issue(event, device, sector, Open::is_queued))

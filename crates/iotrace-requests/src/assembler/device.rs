@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use iotrace_model::{DeviceId, Op, Sector};
 
+use super::shown::{Ended, Shown};
 use crate::chains::{PlaceHasher, Slot};
 use crate::open::Open;
 
@@ -19,6 +20,12 @@ pub(super) struct Device {
     pub(super) open: u32,
     /// Of these, those in doubt after a loss: while there are any, counts are not known.
     pub(super) tainted: u32,
+    /// Of the open records, bios that no request carries yet.
+    pub(super) queued: u32,
+    /// What its events have been so far.
+    pub(super) shown: Shown,
+    /// Its latest rows that were issued and completed.
+    pub(super) ended: Ended,
     /// Records that the driver has, in the order of their last issue.
     pub(super) in_flight: Vec<Slot>,
     /// Empty flush bios that wait for their completion, oldest first.
@@ -36,6 +43,7 @@ impl Device {
     pub(super) fn count_out(&mut self, open: &Open) {
         self.open = self.open.saturating_sub(1);
         self.tainted = self.tainted.saturating_sub(u32::from(open.tainted));
+        self.queued = self.queued.saturating_sub(u32::from(open.is_queued()));
     }
 
     /// Removes a record from the lists that it can be in; linear in their lengths.
@@ -88,6 +96,9 @@ impl Devices {
                 id,
                 open: 0,
                 tainted: 0,
+                queued: 0,
+                shown: Shown::default(),
+                ended: Ended::default(),
                 in_flight: Vec::new(),
                 flushes: Vec::new(),
                 aside: Vec::new(),

@@ -36,7 +36,7 @@ impl Assembler {
                 ..own
             },
             // The second of two remaps, through a partition.
-            None => match self.links.take(from.device, from_sector) {
+            None => match self.links.take_first(from.device, device, from_sector, event.cpu) {
                 Some(first) => Link { device, sector: event.sector, ..first },
                 None => own,
             },
@@ -102,8 +102,8 @@ impl Assembler {
                 && open.end().is_some_and(|end| sector < end)
         };
         let starting = self.find(upper, event.op, sector, Open::is_queued);
-        // A device without open records, such as a partition, is not searched.
-        if starting.is_some() || self.devices.get(upper).open == 0 {
+        // A device without bios of its own, such as a partition, is not searched.
+        if starting.is_some() || self.devices.get(upper).queued == 0 {
             return starting;
         }
         self.open.youngest(upper, event.op, holds)
