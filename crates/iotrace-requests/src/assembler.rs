@@ -2,13 +2,14 @@
 //!
 //! `before` holds what happens above the driver (queue to insert), `merge` how bios and requests
 //! join, `stack` what ties devices on top of each other, `after` issue and requeue, `finish` the
-//! completions, `flush` those of the flush machinery, `gaps` what losses do, `shown` what a filtered
+//! completions, `flight` what the driver has, `flush` those of the flush machinery, `gaps` what losses do, `shown` what a filtered
 //! trace leaves out. A record leaves through `end` (completed) or `give_up` (not).
 
 mod after;
 mod before;
 mod device;
 mod finish;
+mod flight;
 mod flush;
 mod gaps;
 mod merge;
@@ -65,6 +66,8 @@ pub struct Assembler {
     doubts: Doubts,
     /// Number of the next request.
     next_request: u64,
+    /// Number of issues so far.
+    next_issue: u64,
     ledger: Ledger,
     /// Room for the candidates of a choice.
     scratch: Vec<Slot>,
@@ -186,6 +189,9 @@ impl Assembler {
             ambiguous_issue: false,
             is_staged: false,
             previous_piece: None,
+            issue_order: 0,
+            ahead: 0,
+            landed: 0,
         });
         if self.is_beside_loss(event.time) {
             self.taint(slot, event.time);
@@ -193,7 +199,7 @@ impl Assembler {
         slot
     }
 
-    /// Forgets a record, with every trace that it left on its device.
+    /// Forgets a record that the driver does not have, with every trace of it on its device.
     fn forget(&mut self, slot: Slot) -> Option<Open> {
         let open = self.open.remove(slot)?;
         let device = self.devices.get_mut(open.device);
@@ -204,6 +210,7 @@ impl Assembler {
 
     /// Ends a record that will see no completion.
     fn give_up(&mut self, slot: Slot, out: &mut Vec<Request>) {
+        self.leave_flight(slot);
         if let Some(open) = self.forget(slot) {
             self.leave_open(open, out);
         }
@@ -237,6 +244,8 @@ impl Assembler {
         oldest.truncate(count);
         let Some(&(_, last)) = oldest.last() else { return };
         // All lists are cleaned in one pass each, since a pass for each record would be quadratic.
+        self.clear_flights(|request| request.request <= last);
+        let open = &self.open;
         self.devices
             .drop_where(|slot| open.get(slot).is_none_or(|open| open.request.request <= last));
         for (slot, _) in oldest {

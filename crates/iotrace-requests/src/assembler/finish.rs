@@ -68,15 +68,17 @@ impl Assembler {
         if self.is_beside_loss(event.time) {
             self.taint(slot, event.time);
         }
-        let overtook = self.overtake(slot);
-        let Some(open) = self.forget(slot) else { return };
+        let overtook = self.land(slot);
+        let is_after_loss = self.is_after_loss();
+        let Some(open) = self.open.get_mut(slot) else { return };
+        let device = self.devices.get_mut(open.device);
         let (start, end) = (open.request.sector, open.end());
-        let mut request = open.request;
-        request.error = request.error.or(event.error).or(Some(0));
         let is_guess = open.ambiguous_complete || open.ambiguous_issue;
+        let request = &mut open.request;
+        request.error = request.error.or(event.error).or(Some(0));
         // Requests without bios, passthrough and drive flushes, begin with their issue; so do all
         // where the trace shows nothing before it.
-        let is_begin_shown = request.bios > 0 && self.devices.get(open.device).shown.bio;
+        let is_begin_shown = request.bios > 0 && device.shown.bio;
         let begun = request.queue.is_some() || request.issue.is_some() && !is_begin_shown;
         request.status = if open.tainted {
             Status::Lost
@@ -84,30 +86,33 @@ impl Assembler {
             Status::Ambiguous
         } else if begun {
             Status::Complete
-        } else if self.is_after_loss() {
+        } else if is_after_loss {
             Status::Lost
         } else {
             Status::StartedBefore
         };
-        if is_bare(&request) || !open.tainted && !is_guess {
+        if is_bare(request) || !open.tainted && !is_guess {
             request.complete = Some(stamp(event));
-        }
-        if open.ambiguous_issue {
-            request.issue = None;
         }
         if open.tainted || is_guess {
             request.overtaken = None;
         } else {
             request.overtook = overtook;
         }
-        if let (Some(start), Some(end), Some(_)) = (start, end, request.issue) {
-            let device = self.devices.get_mut(open.device);
-            device.ended.push(request.op, start, end, request.bios);
+        if let (Some(start), Some(end)) = (start, end) {
+            if request.issue.is_some() {
+                device.ended.push(request.op, start, end, request.bios);
+            }
             if open.is_staged {
                 device.stage(request.op, start, end);
             }
         }
-        out.push(request);
+        if open.ambiguous_issue {
+            request.issue = None;
+        }
+        if let Some(open) = self.forget(slot) {
+            out.push(open.request);
+        }
     }
 
     /// The record among those that fit that a completion belongs to. Where several could be
@@ -141,6 +146,15 @@ impl Assembler {
     /// that holds it, else, as a chain of bios completes with all that was done before it, one that
     /// ends where the completion does.
     fn find_to_complete(&mut self, event: &Event, device: usize) -> Option<Slot> {
+        if let Some(sector) = event.sector {
+            let standing = self.open.starting_at(device, event.op, sector);
+            let mut standing = standing.filter(|(_, open)| open.is_issued());
+            if let (Some((slot, open)), None) = (standing.next(), standing.next())
+                && open.rest_bytes() == event.length_bytes
+            {
+                return Some(slot);
+            }
+        }
         let mut fitting = std::mem::take(&mut self.scratch);
         fitting.clear();
         if let Some(sector) = event.sector {
@@ -149,7 +163,7 @@ impl Assembler {
             self.prefer_last_of_chain(&mut fitting, event, device);
         }
         if fitting.is_empty() {
-            let in_flight = self.devices.get(device).in_flight.iter().copied();
+            let in_flight = self.devices.get(device).flight.latest().iter().copied();
             fitting.extend(in_flight.filter(|slot| {
                 self.open.get(*slot).is_some_and(|open| could_complete(open, event))
             }));
@@ -164,7 +178,7 @@ impl Assembler {
 
     /// Where a completion is longer than what fits, the records in flight that end where it does
     /// take their place.
-    fn prefer_last_of_chain(&self, fitting: &mut Vec<Slot>, event: &Event, device: usize) {
+    fn prefer_last_of_chain(&mut self, fitting: &mut Vec<Slot>, event: &Event, device: usize) {
         let Some(start) = event.sector else { return };
         let is_short =
             |slot: &Slot| self.open.get(*slot).is_some_and(|o| o.rest_bytes() < event.length_bytes);
@@ -187,20 +201,6 @@ impl Assembler {
         let Some(start) = event.sector else { return false };
         let end = after(start, event.length_bytes);
         !self.is_after_loss() && self.devices.get_mut(device).ended.take_bio(event.op, start, end)
-    }
-
-    /// Counts a completion against the requests issued before it that are still in flight.
-    /// `None` without an issue, or while the count is not sure.
-    fn overtake(&mut self, slot: Slot) -> Option<u32> {
-        let open = self.open.get(slot).filter(|open| open.is_issued())?;
-        let device = self.devices.get(open.device);
-        let place = device.in_flight.iter().position(|other| *other == slot)?;
-        for other in device.in_flight.iter().take(place) {
-            if let Some(open) = self.open.get_mut(*other) {
-                open.request.overtaken = open.request.overtaken.map(|count| count + 1);
-            }
-        }
-        (device.tainted == 0).then(|| u32::try_from(place).unwrap_or(u32::MAX))
     }
 }
 

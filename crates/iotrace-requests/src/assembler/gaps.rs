@@ -137,7 +137,7 @@ impl Assembler {
             return if is_bio {
                 state.flushes.iter().copied().find(fits)
             } else {
-                state.aside.iter().chain(&state.in_flight).copied().find(fits)
+                state.aside.iter().chain(state.flight.latest()).copied().find(fits)
             };
         };
         self.find(device, op, sector, |open| open.tainted)

@@ -95,7 +95,7 @@ impl Assembler {
     /// The waiting request that a bio or request joins. Discards need not touch: a drive takes
     /// several ranges in one command, so the youngest waiting discard is meant.
     fn find_target(
-        &self,
+        &mut self,
         event: &Event,
         device: usize,
         joining: Slot,

@@ -66,11 +66,13 @@ impl Assembler {
         fitting.clear();
         if let Some(sector) = event.sector {
             let end = after(sector, event.length_bytes);
-            let ending = || self.open.ending_at(device, op, end).filter(|(_, o)| o.is_queued());
-            let whole = ending().filter(|(_, open)| open.request.sector == Some(sector));
-            fitting.extend(whole.map(|(slot, _)| slot));
-            if fitting.is_empty() {
-                fitting.extend(ending().map(|(slot, _)| slot));
+            let ending = self.open.ending_at(device, op, end).filter(|(_, o)| o.is_queued());
+            fitting.extend(ending.map(|(slot, _)| slot));
+            let is_whole = |slot: &Slot| {
+                self.open.get(*slot).is_some_and(|open| open.request.sector == Some(sector))
+            };
+            if fitting.iter().any(is_whole) {
+                fitting.retain(is_whole);
             }
             if fitting.is_empty() {
                 let starting = self.open.starting_at(device, op, sector);
