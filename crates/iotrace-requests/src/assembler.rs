@@ -189,6 +189,8 @@ impl Assembler {
             ambiguous_issue: false,
             is_staged: false,
             previous_piece: None,
+            is_in_flight: false,
+            is_leaving: false,
             issue_order: 0,
             ahead: 0,
             landed: 0,
@@ -200,12 +202,13 @@ impl Assembler {
     }
 
     /// Forgets a record that the driver does not have, with every trace of it on its device.
+    #[inline]
     fn forget(&mut self, slot: Slot) -> Option<Open> {
-        let open = self.open.remove(slot)?;
+        let open = self.open.get(slot)?;
         let device = self.devices.get_mut(open.device);
-        device.count_out(&open);
-        device.unlist(slot, &open);
-        Some(open)
+        device.count_out(open);
+        device.unlist(slot, open);
+        self.open.remove(slot)
     }
 
     /// Ends a record that will see no completion.
@@ -244,7 +247,7 @@ impl Assembler {
         oldest.truncate(count);
         let Some(&(_, last)) = oldest.last() else { return };
         // All lists are cleaned in one pass each, since a pass for each record would be quadratic.
-        self.clear_flights(|request| request.request <= last);
+        self.clear_flights(|open| open.request.request <= last);
         let open = &self.open;
         self.devices
             .drop_where(|slot| open.get(slot).is_none_or(|open| open.request.request <= last));

@@ -39,6 +39,10 @@ pub(crate) struct Open {
     pub(crate) is_staged: bool,
     /// The piece that was cut off before it.
     pub(crate) previous_piece: Option<Name>,
+    /// It stands among the requests in flight of its device.
+    pub(crate) is_in_flight: bool,
+    /// It is about to be given up.
+    pub(crate) is_leaving: bool,
     /// Where in the order of issues its last one stands.
     pub(crate) issue_order: u64,
     /// Requests in flight before it at its last issue, less those that were handed back since.
@@ -104,6 +108,7 @@ impl OpenRequests {
     }
 
     /// Keeps a record.
+    #[inline]
     pub(crate) fn insert(&mut self, open: Open) -> Slot {
         let start = key(&open, open.position());
         let end = key(&open, open.end());
@@ -123,6 +128,7 @@ impl OpenRequests {
     }
 
     /// Gives a record back and forgets it.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Open> {
         let open = self.get(slot)?;
         let (start, end) = (key(open, open.position()), key(open, open.end()));

@@ -64,6 +64,7 @@ impl Assembler {
         if piece_bytes >= whole.request.length_bytes {
             return None;
         }
+        self.devices.get_mut(whole.device).shown.split = true;
         let (splits, in_doubt) = (whole.request.splits + 1, whole.tainted);
         let piece = self.begin(event, whole.device, Phase::Queued, 1);
         self.open.reshape(piece, |open| {

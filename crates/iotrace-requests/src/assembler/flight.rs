@@ -4,7 +4,7 @@
 //! them one by one: of the requests completed on the device since its issue, those that were ahead
 //! of it then and are no more did not overtake it, and all others did.
 
-use iotrace_model::{Op, Request, Sector};
+use iotrace_model::{Op, Sector};
 
 use super::Assembler;
 use crate::chains::Slot;
@@ -49,6 +49,7 @@ impl Assembler {
         let flight = &mut self.devices.get_mut(device).flight;
         self.next_issue += 1;
         if let Some(open) = self.open.get_mut(slot) {
+            open.is_in_flight = true;
             open.issue_order = self.next_issue;
             open.ahead = flight.depth();
             open.landed = flight.landed;
@@ -58,7 +59,8 @@ impl Assembler {
 
     /// The driver has a request no more, though it is not complete.
     pub(super) fn leave_flight(&mut self, slot: Slot) {
-        let Some(open) = self.open.get_mut(slot).filter(|open| open.is_issued()) else { return };
+        let Some(open) = self.open.get_mut(slot).filter(|open| open.is_in_flight) else { return };
+        open.is_in_flight = false;
         let flight = &mut self.devices.get_mut(open.device).flight;
         let Some(place) = flight.leave(slot) else { return };
         note_overtaken(open, place, flight.landed);
@@ -72,7 +74,8 @@ impl Assembler {
     /// A request in flight is complete. How many it overtook: those issued before it that are
     /// still in flight; `None` without an issue, or while the count is not sure.
     pub(super) fn land(&mut self, slot: Slot) -> Option<u32> {
-        let open = self.open.get_mut(slot).filter(|open| open.is_issued())?;
+        let open = self.open.get_mut(slot).filter(|open| open.is_in_flight)?;
+        open.is_in_flight = false;
         let state = self.devices.get_mut(open.device);
         let place = state.flight.leave(slot)?;
         note_overtaken(open, place, state.flight.landed);
@@ -81,14 +84,15 @@ impl Assembler {
     }
 
     /// The driver has all requests that leave no more; in one pass.
-    pub(super) fn clear_flights(&mut self, leaves: impl Fn(&Request) -> bool) {
+    pub(super) fn clear_flights(&mut self, leaves: impl Fn(&Open) -> bool) {
         for device in 0..self.devices.len() {
             let flight = &mut self.devices.get_mut(device).flight;
             let (mut place, mut gone) = (0, 0);
             flight.slots.retain(|slot| {
                 let Some(open) = self.open.get_mut(*slot) else { return false };
-                let is_leaving = leaves(&open.request);
+                let is_leaving = leaves(open);
                 if is_leaving {
+                    open.is_in_flight = false;
                     note_overtaken(open, place, flight.landed);
                     gone += 1;
                 } else {

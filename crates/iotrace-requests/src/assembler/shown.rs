@@ -20,13 +20,16 @@ pub(super) struct Shown {
     pub(super) bio: bool,
     /// Events that only a device with requests has.
     pub(super) request: bool,
-    /// Splits.
+    /// Bios cut in pieces.
     pub(super) split: bool,
 }
 
 impl Shown {
-    /// Takes note of an event.
+    /// Takes note of an event. Splits are noted where they are seen to be one.
     pub(super) fn note(&mut self, action: Action) {
+        if self.queue && self.request {
+            return;
+        }
         match action {
             Action::Queue => (self.queue, self.bio) = (true, true),
             Action::Remap => self.bio = true,
@@ -34,11 +37,11 @@ impl Shown {
                 (self.bio, self.request) = (true, true);
             }
             Action::Insert | Action::Issue | Action::Requeue => self.request = true,
-            Action::Split => self.split = true,
             Action::Complete
             | Action::BioComplete
             | Action::Plug
             | Action::Unplug
+            | Action::Split
             | Action::UnplugTimer
             | Action::RequestRemap
             | Action::Bounce
