@@ -3,6 +3,7 @@
 
 use iotrace_model::{Event, Flags, Op, Request, Sector};
 
+use super::flight::MOST_WITHOUT_PLACE;
 use super::{Assembler, operation};
 use crate::chains::Slot;
 use crate::open::{Open, after};
@@ -45,7 +46,7 @@ impl Assembler {
         let [first, second] = if let Some(sector) = event.sector {
             self.issued_last(device, event.op, sector, |_| true)
         } else {
-            let in_flight = self.devices.get(device).flight.latest().iter().rev().copied();
+            let in_flight = self.devices.get(device).flight.latest(MOST_WITHOUT_PLACE).rev();
             let mut fitting = in_flight.filter(|slot| {
                 self.open.get(*slot).is_some_and(|open| {
                     open.request.op == operation(event) && open.position().is_none()
@@ -84,7 +85,7 @@ impl Assembler {
                 let fits = |open: &Open| open.request.protocol.is_none() && is_length(open);
                 self.issued_last(device, event.op, sector, fits)[0]
             }
-            None => self.devices.get(device).flight.latest().iter().copied().find(|slot| {
+            None => self.devices.get(device).flight.latest(MOST_WITHOUT_PLACE).find(|slot| {
                 self.open.get(*slot).is_some_and(|open| {
                     open.request.protocol.is_none() && open.request.op == event.op
                 })

@@ -2,6 +2,7 @@
 
 use iotrace_model::{Cause, Event, Op, Request, Status};
 
+use super::flight::{MOST_HOLDING, MOST_WITHOUT_PLACE};
 use super::{Assembler, is_bare, stamp};
 use crate::chains::Slot;
 use crate::open::{Open, after};
@@ -163,7 +164,8 @@ impl Assembler {
             self.prefer_last_of_chain(&mut fitting, event, device);
         }
         if fitting.is_empty() {
-            let in_flight = self.devices.get(device).flight.latest().iter().copied();
+            let most = event.sector.map_or(MOST_WITHOUT_PLACE, |_| MOST_HOLDING);
+            let in_flight = self.devices.get(device).flight.latest(most);
             fitting.extend(in_flight.filter(|slot| {
                 self.open.get(*slot).is_some_and(|open| could_complete(open, event))
             }));

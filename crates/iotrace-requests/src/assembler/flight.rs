@@ -4,21 +4,30 @@
 //! them one by one: of the requests completed on the device since its issue, those that were ahead
 //! of it then and are no more did not overtake it, and all others did.
 
+use std::collections::VecDeque;
+
 use iotrace_model::{Op, Sector};
 
 use super::Assembler;
 use crate::chains::Slot;
 use crate::open::Open;
 
-/// How many of the latest requests a search by anything but their place looks at.
-pub(super) const MOST_IN_FLIGHT_SEARCHED: usize = 1 << 14;
+/// How many of the latest requests a search for one without a place looks at.
+pub(super) const MOST_WITHOUT_PLACE: usize = 1 << 14;
+
+/// How many of the latest requests a search for one that holds a place looks at. Only a completion
+/// in the midst of a request needs it.
+pub(super) const MOST_HOLDING: usize = 1 << 10;
+
+/// Up to this depth a walk is faster than a search.
+const SHORT: usize = 64;
 
 /// The requests in flight on one device.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    /// In the order of their last issue. Those whose completion never comes gather at the front,
-    /// so that searches begin at the back.
-    slots: Vec<Slot>,
+    /// Order of issue and slot, in that order. Those whose completion never comes gather at the
+    /// front; taking one out costs the way to the nearer end.
+    slots: VecDeque<(u64, Slot)>,
     /// How many have completed.
     landed: u64,
 }
@@ -30,14 +39,17 @@ impl Flight {
     }
 
     /// The latest of them, in the order of their last issue.
-    pub(super) fn latest(&self) -> &[Slot] {
-        let from = self.slots.len().saturating_sub(MOST_IN_FLIGHT_SEARCHED);
-        self.slots.get(from..).unwrap_or_default()
+    pub(super) fn latest(&self, most: usize) -> impl DoubleEndedIterator<Item = Slot> {
+        self.slots.iter().skip(self.slots.len().saturating_sub(most)).map(|(_, slot)| *slot)
     }
 
     /// Takes one out; how many stand before it.
-    fn leave(&mut self, slot: Slot) -> Option<usize> {
-        let place = self.slots.iter().rposition(|other| *other == slot)?;
+    fn leave(&mut self, order: u64) -> Option<usize> {
+        let place = if self.slots.len() <= SHORT {
+            self.slots.iter().rposition(|(other, _)| *other == order)?
+        } else {
+            self.slots.binary_search_by_key(&order, |(other, _)| *other).ok()?
+        };
         self.slots.remove(place);
         Some(place)
     }
@@ -54,7 +66,7 @@ impl Assembler {
             open.ahead = flight.depth();
             open.landed = flight.landed;
         }
-        flight.slots.push(slot);
+        flight.slots.push_back((self.next_issue, slot));
     }
 
     /// The driver has a request no more, though it is not complete.
@@ -62,9 +74,9 @@ impl Assembler {
         let Some(open) = self.open.get_mut(slot).filter(|open| open.is_in_flight) else { return };
         open.is_in_flight = false;
         let flight = &mut self.devices.get_mut(open.device).flight;
-        let Some(place) = flight.leave(slot) else { return };
+        let Some(place) = flight.leave(open.issue_order) else { return };
         note_overtaken(open, place, flight.landed);
-        for other in flight.slots.iter().skip(place) {
+        for (_, other) in flight.slots.iter().skip(place) {
             if let Some(open) = self.open.get_mut(*other) {
                 open.ahead = open.ahead.saturating_sub(1);
             }
@@ -77,7 +89,7 @@ impl Assembler {
         let open = self.open.get_mut(slot).filter(|open| open.is_in_flight)?;
         open.is_in_flight = false;
         let state = self.devices.get_mut(open.device);
-        let place = state.flight.leave(slot)?;
+        let place = state.flight.leave(open.issue_order)?;
         note_overtaken(open, place, state.flight.landed);
         state.flight.landed += 1;
         (state.tainted == 0).then(|| u32::try_from(place).unwrap_or(u32::MAX))
@@ -88,7 +100,7 @@ impl Assembler {
         for device in 0..self.devices.len() {
             let flight = &mut self.devices.get_mut(device).flight;
             let (mut place, mut gone) = (0, 0);
-            flight.slots.retain(|slot| {
+            flight.slots.retain(|(_, slot)| {
                 let Some(open) = self.open.get_mut(*slot) else { return false };
                 let is_leaving = leaves(open);
                 if is_leaving {

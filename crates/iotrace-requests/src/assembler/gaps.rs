@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use iotrace_model::{Action, Event, Loss, Nanos, Op, Request, Sector};
 
+use super::flight::MOST_WITHOUT_PLACE;
 use super::{Assembler, operation};
 use crate::chains::Slot;
 use crate::open::Name;
@@ -154,7 +155,12 @@ impl Assembler {
             return if is_bio {
                 state.flushes.iter().copied().find(fits)
             } else {
-                state.aside.iter().chain(state.flight.latest()).copied().find(fits)
+                state
+                    .aside
+                    .iter()
+                    .copied()
+                    .chain(state.flight.latest(MOST_WITHOUT_PLACE))
+                    .find(fits)
             };
         };
         self.find(device, op, sector, |open| open.tainted)
