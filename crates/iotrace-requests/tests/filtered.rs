@@ -108,6 +108,11 @@ fn queue_and_completion_make_a_bio_where_no_request_is_ever_shown() {
 }
 
 #[test]
+fn a_bio_whose_request_completes_in_parts_ends_with_the_last() {
+    check("0 0 Q R 0+16\n5 0 C R 0+8\n9 0 C R 8+8", &[(Status::Complete, [None, None, Some(9)])]);
+}
+
+#[test]
 fn completions_alone_have_no_latency() {
     let (requests, ledger) = assemble("0 0 C W 8+8\n5 0 C W 8+8\n9 1 C W 80+8");
     assert_eq!(requests.len(), 3);

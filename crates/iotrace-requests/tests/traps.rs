@@ -115,6 +115,14 @@ fn an_error_in_the_middle_does_not_end_a_request() {
 }
 
 #[test]
+fn a_request_that_is_inserted_only_after_it_was_handed_back_has_no_negative_stage() {
+    let (requests, _) = assemble("0 0 Q R 8+8\n1 0 G R 8+8\n2 0 D R 8+8\n3 0 R R 8+8\n4 0 I R 8+8");
+    let request = &requests[0];
+    assert_eq!((request.status, request.i2d()), (Status::Unfinished, None));
+    assert_eq!(request.issue.unwrap().time.0, 2);
+}
+
+#[test]
 fn a_request_issued_again_without_a_requeue_counts_from_its_last_issue() {
     let (requests, _) = assemble("0 0 Q D 8+8\n1 0 G D 8+8\n2 0 D D 8+8\n5 0 D D 8+8\n9 0 C D 8+8");
     let [request] = requests.as_slice() else { panic!("{requests:?}") };

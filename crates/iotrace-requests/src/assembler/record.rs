@@ -107,6 +107,12 @@ impl Assembler {
         if open.ambiguous_issue {
             request.issue = None;
         }
+        // Handed back after a direct issue, it entered the scheduler and did not come out.
+        if let (Some(insert), Some(issue)) = (request.insert, request.issue)
+            && issue.time < insert.time
+        {
+            request.insert = None;
+        }
         out.push(request);
     }
 

@@ -1,6 +1,6 @@
 //! Devices on top of each other: remaps, and the completions of devices without requests.
 
-use iotrace_model::{Event, Op, Request, Sector};
+use iotrace_model::{Action, Event, Op, Request, Sector};
 
 use super::{Assembler, operation, stamp};
 use crate::chains::Slot;
@@ -87,12 +87,25 @@ impl Assembler {
         let found = self.choose_complete(&fitting, event);
         self.scratch = fitting;
         match found {
+            Some(slot) if self.is_first_part(slot, event) => {
+                self.open.reshape(slot, |open| open.done_bytes += event.length_bytes);
+            }
             Some(slot) => {
                 self.join_pieces(slot);
                 self.end(slot, event, out);
             }
             None => self.complete_unknown(event, device, out),
         }
+    }
+
+    /// Whether a completion is that of a part of a bio. Only a request completes in parts, and one
+    /// whose trace shows no more than queue and completion is taken for its bio.
+    fn is_first_part(&self, slot: Slot, event: &Event) -> bool {
+        event.action == Action::Complete
+            && event.error.is_none_or(|error| error == 0)
+            && self.open.get(slot).is_some_and(|open| {
+                open.position() == event.sector && event.length_bytes < open.rest_bytes()
+            })
     }
 
     /// The bio of an upper device that a remap comes from: one that starts there, or, for the
