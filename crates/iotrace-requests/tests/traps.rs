@@ -224,6 +224,15 @@ fn a_zone_append_completes_where_the_drive_put_it() {
 }
 
 #[test]
+fn the_last_part_of_a_lost_request_is_not_that_of_the_next() {
+    let (requests, _) = assemble(
+        "LOSS 0 0 5 3\n10 0 C W 0+8\n11 0 Q W 0+16\n12 0 G W 0+16\n13 0 D W 0+16
+         14 0 C W 8+8\n90 0 C W 0+8\n95 0 C W 8+8",
+    );
+    assert!(requests.iter().all(|request| request.d2c().is_none()), "{requests:?}");
+}
+
+#[test]
 fn a_completion_after_a_loss_is_lost_and_not_from_before() {
     let (requests, ledger) = assemble("LOSS 0 0 5 3\n9 0 C R 8+8");
     assert_eq!((requests[0].status, requests[0].complete.unwrap().time.0), (Status::Lost, 9));

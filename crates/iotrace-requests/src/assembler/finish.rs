@@ -169,6 +169,12 @@ impl Assembler {
             fitting.extend(in_flight.filter(|slot| {
                 self.open.get(*slot).is_some_and(|open| could_complete(open, event))
             }));
+            // After a loss it may as well be the end of a request whose issue was lost.
+            if self.is_after_loss() && event.sector.is_some() {
+                for slot in &fitting {
+                    self.doubt_complete(*slot);
+                }
+            }
         }
         if fitting.is_empty() {
             self.prefer_last_of_chain(&mut fitting, event, device);
