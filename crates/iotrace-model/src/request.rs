@@ -30,11 +30,13 @@ pub struct Bio {
 pub enum Status {
     /// Completed, and everything that happens to a request of its kind was seen: queue, issue and
     /// completion of one with data; an empty flush has no issue of its own, an internal flush or
-    /// passthrough no queue.
+    /// passthrough no queue. What the trace never showed of the device up to then is not demanded:
+    /// where it showed nothing before the issue, the queue is `None`; where it showed no requests
+    /// but only bios, the issue is.
     Complete,
     /// Still open when the capture ended.
     Unfinished,
-    /// Completed, but its beginning lies before the capture.
+    /// Completed, but its beginning lies before the capture, or only completions were ever shown.
     StartedBefore,
     /// Its pairing is one guess of several; times that hang on the guess are `None`.
     Ambiguous,

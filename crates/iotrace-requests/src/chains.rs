@@ -9,17 +9,33 @@ use std::hash::{BuildHasherDefault, Hasher};
 use iotrace_model::{Op, Sector};
 
 /// Place of a record in the slab.
-pub(crate) type Slot = usize;
+pub(crate) type Slot = u32;
 
-/// What records are found by: index of the device, operation, sector.
-pub(crate) type Key = (usize, Op, Sector);
+/// What records are found by: index of the device with the operation, and sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    kind: u64,
+    sector: u64,
+}
+
+impl Key {
+    /// The key of a place.
+    pub(crate) fn new(device: usize, op: Op, Sector(sector): Sector) -> Self {
+        Self { kind: (device as u64) << 8 | op as u64, sector }
+    }
+}
+
+/// Stands for a slot that is not there.
+const NONE: Slot = Slot::MAX;
 
 /// A slot's neighbours in its chain.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Neighbours {
-    before: Option<Slot>,
-    after: Option<Slot>,
+    before: Slot,
+    after: Slot,
 }
+
+const ALONE: Neighbours = Neighbours { before: NONE, after: NONE };
 
 /// Chains of slots by key; a slot is in at most one chain of a `Chains`.
 #[derive(Debug, Default)]
@@ -32,50 +48,49 @@ pub(crate) struct Chains {
 impl Chains {
     /// The slots of a chain, in the order in which they were added.
     pub(crate) fn slots(&self, key: Key) -> impl Iterator<Item = Slot> {
-        let first = self.ends.get(&key).map(|(first, _)| *first);
-        std::iter::successors(first, |slot| self.neighbours.get(*slot)?.after)
+        let mut next = self.ends.get(&key).map_or(NONE, |(first, _)| *first);
+        std::iter::from_fn(move || {
+            let slot = (next != NONE).then_some(next)?;
+            next = self.neighbours.get(slot as usize)?.after;
+            Some(slot)
+        })
     }
 
     /// Adds a slot at the end of a chain.
     pub(crate) fn add(&mut self, key: Key, slot: Slot) {
-        if self.neighbours.len() <= slot {
-            self.neighbours.resize(slot + 1, Neighbours::default());
+        let place = slot as usize;
+        if self.neighbours.len() <= place {
+            self.neighbours.resize(place + 1, ALONE);
         }
         let ends = self.ends.entry(key).or_insert((slot, slot));
-        let before = (ends.1 != slot).then_some(ends.1);
+        let before = if ends.1 == slot { NONE } else { ends.1 };
         ends.1 = slot;
-        self.set(slot, |own| *own = Neighbours { before, after: None });
-        if let Some(before) = before {
-            self.set(before, |other| other.after = Some(slot));
-        }
+        self.set(slot, |own| *own = Neighbours { before, after: NONE });
+        self.set(before, |other| other.after = slot);
     }
 
     /// Takes a slot out of the chain that it is in.
     pub(crate) fn remove(&mut self, key: Key, slot: Slot) {
-        let Some(Neighbours { before, after }) = self.neighbours.get(slot).copied() else { return };
-        if let Some(before) = before {
-            self.set(before, |other| other.after = after);
-        }
-        if let Some(after) = after {
-            self.set(after, |other| other.before = before);
-        }
+        let Some(own) = self.neighbours.get_mut(slot as usize) else { return };
+        let Neighbours { before, after } = std::mem::replace(own, ALONE);
+        self.set(before, |other| other.after = after);
+        self.set(after, |other| other.before = before);
         match (before, after) {
-            (None, None) => {
+            (NONE, NONE) => {
                 self.ends.remove(&key);
             }
-            (None, Some(after)) => {
+            (NONE, _) => {
                 self.ends.entry(key).and_modify(|ends| ends.0 = after);
             }
-            (Some(before), None) => {
+            (_, NONE) => {
                 self.ends.entry(key).and_modify(|ends| ends.1 = before);
             }
-            (Some(_), Some(_)) => {}
+            _ => {}
         }
-        self.set(slot, |own| *own = Neighbours::default());
     }
 
     fn set(&mut self, slot: Slot, change: impl FnOnce(&mut Neighbours)) {
-        if let Some(neighbours) = self.neighbours.get_mut(slot) {
+        if let Some(neighbours) = self.neighbours.get_mut(slot as usize) {
             change(neighbours);
         }
     }
@@ -118,8 +133,6 @@ impl Hasher for PlaceHasher {
 mod tests {
     use super::*;
 
-    const KEY: Key = (0, Op::Read, Sector(8));
-
     #[test]
     fn a_chain_keeps_its_order_whatever_leaves() {
         check(0, &[1, 2]);
@@ -129,23 +142,27 @@ mod tests {
 
     #[test]
     fn an_empty_chain_can_begin_again() {
-        let mut chains = Chains::default();
-        chains.add(KEY, 5);
-        chains.remove(KEY, 5);
-        assert_eq!(chains.slots(KEY).count(), 0);
-        chains.add(KEY, 5);
-        assert_eq!(chains.slots(KEY).collect::<Vec<_>>(), [5]);
+        let (mut chains, key) = (Chains::default(), key());
+        chains.add(key, 5);
+        chains.remove(key, 5);
+        assert_eq!(chains.slots(key).count(), 0);
+        chains.add(key, 5);
+        assert_eq!(chains.slots(key).collect::<Vec<_>>(), [5]);
+    }
+
+    fn key() -> Key {
+        Key::new(0, Op::Read, Sector(8))
     }
 
     #[track_caller]
     fn check(leaves: Slot, expected: &[Slot]) {
-        let mut chains = Chains::default();
+        let (mut chains, key) = (Chains::default(), key());
         for slot in 0..3 {
-            chains.add(KEY, slot);
+            chains.add(key, slot);
         }
-        chains.remove(KEY, leaves);
-        assert_eq!(chains.slots(KEY).collect::<Vec<_>>(), expected);
-        chains.add(KEY, leaves);
-        assert_eq!(chains.slots(KEY).last(), Some(leaves));
+        chains.remove(key, leaves);
+        assert_eq!(chains.slots(key).collect::<Vec<_>>(), expected);
+        chains.add(key, leaves);
+        assert_eq!(chains.slots(key).last(), Some(leaves));
     }
 }

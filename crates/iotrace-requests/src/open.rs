@@ -2,7 +2,8 @@
 //!
 //! A record stands at its first sector that is not complete, so that the rest of a request that
 //! completed in part is found like any other. Records with equal places are matched first in,
-//! first out. Nothing allocates once the slab has grown to the deepest queue.
+//! first out. Nothing allocates once the slab has grown to the deepest queue. What is found by
+//! its end are merges and bios; a trace without them never pays for it.
 
 use iotrace_model::{Op, Request, SECTOR_BYTES, Sector};
 
@@ -38,6 +39,16 @@ pub(crate) struct Open {
     pub(crate) is_staged: bool,
     /// The piece that was cut off before it.
     pub(crate) previous_piece: Option<Name>,
+    /// It stands among the requests in flight of its device.
+    pub(crate) is_in_flight: bool,
+    /// It is about to be given up.
+    pub(crate) is_leaving: bool,
+    /// Where in the order of issues its last one stands.
+    pub(crate) issue_order: u64,
+    /// Requests in flight before it at its last issue, less those that were handed back since.
+    pub(crate) ahead: u32,
+    /// Requests of the device that had completed in flight by then.
+    pub(crate) landed: u64,
 }
 
 impl Open {
@@ -84,46 +95,60 @@ pub(crate) struct OpenRequests {
     free: Vec<Slot>,
     /// By position.
     starts: Chains,
-    /// By end.
-    ends: Chains,
-    len: usize,
+    /// By end; `None` until somebody asks.
+    ends: Option<Chains>,
+    /// For each slot, when its record came to its end: the order of the chains in `ends`.
+    end_order: Vec<u64>,
+    next_order: u64,
 }
 
 impl OpenRequests {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.records.len() - self.free.len()
     }
 
     /// Keeps a record.
+    #[inline]
     pub(crate) fn insert(&mut self, open: Open) -> Slot {
+        let start = key(&open, open.position());
+        let end = key(&open, open.end());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.records.push(None);
-            self.records.len() - 1
+            self.end_order.push(0);
+            Slot::try_from(self.records.len() - 1).expect("fewer records than 2^32 are open")
         });
-        if let Some(place) = self.records.get_mut(slot) {
+        if let Some(place) = self.records.get_mut(slot as usize) {
             *place = Some(open);
         }
-        self.len += 1;
-        self.link(slot);
+        if let Some(start) = start {
+            self.starts.add(start, slot);
+        }
+        self.add_end(end, slot);
         slot
     }
 
     /// Gives a record back and forgets it.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Open> {
-        self.unlink(slot);
-        let open = self.records.get_mut(slot)?.take()?;
+        let open = self.get(slot)?;
+        let (start, end) = (key(open, open.position()), key(open, open.end()));
+        if let Some(start) = start {
+            self.starts.remove(start, slot);
+        }
+        if let (Some(ends), Some(end)) = (&mut self.ends, end) {
+            ends.remove(end, slot);
+        }
         self.free.push(slot);
-        self.len -= 1;
-        Some(open)
+        self.records.get_mut(slot as usize)?.take()
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Open> {
-        self.records.get(slot)?.as_ref()
+        self.records.get(slot as usize)?.as_ref()
     }
 
     /// A record to change in anything but its place; `reshape` changes that.
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Open> {
-        self.records.get_mut(slot)?.as_mut()
+        self.records.get_mut(slot as usize)?.as_mut()
     }
 
     /// The slot behind a name; `None` when the record is gone.
@@ -138,37 +163,52 @@ impl OpenRequests {
 
     /// Changes a record's place, length or progress.
     pub(crate) fn reshape(&mut self, slot: Slot, change: impl FnOnce(&mut Open)) {
-        self.unlink(slot);
-        if let Some(open) = self.get_mut(slot) {
-            change(open);
+        let Some(open) = self.get_mut(slot) else { return };
+        let before = (key(open, open.position()), key(open, open.end()));
+        change(open);
+        let now = (key(open, open.position()), key(open, open.end()));
+        if before.0 != now.0 {
+            if let Some(start) = before.0 {
+                self.starts.remove(start, slot);
+            }
+            if let Some(start) = now.0 {
+                self.starts.add(start, slot);
+            }
         }
-        self.link(slot);
+        if before.1 != now.1 {
+            if let (Some(ends), Some(end)) = (&mut self.ends, before.1) {
+                ends.remove(end, slot);
+            }
+            self.add_end(now.1, slot);
+        }
     }
 
-    /// Records that stand at a place, oldest first.
+    /// Records that stand at a place, in the order in which they came there.
     pub(crate) fn starting_at(
         &self,
         device: usize,
         op: Op,
         sector: Sector,
     ) -> impl Iterator<Item = (Slot, &Open)> {
-        self.chain(&self.starts, (device, op, sector))
+        self.chain(Some(&self.starts), Key::new(device, op, sector))
     }
 
-    /// Records that end before a place, oldest first.
+    /// Records that end before a place, in the order in which they came there.
     pub(crate) fn ending_at(
-        &self,
+        &mut self,
         device: usize,
         op: Op,
         sector: Sector,
     ) -> impl Iterator<Item = (Slot, &Open)> {
-        self.chain(&self.ends, (device, op, sector))
+        if self.ends.is_none() {
+            self.ends = Some(self.chain_ends());
+        }
+        self.chain(self.ends.as_ref(), Key::new(device, op, sector))
     }
 
     /// Every slot that is in use, in the order of the slab.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        let used = self.records.iter().enumerate().filter(|(_, record)| record.is_some());
-        used.map(|(slot, _)| slot)
+        (0..).zip(&self.records).filter(|(_, record)| record.is_some()).map(|(slot, _)| slot)
     }
 
     /// The youngest record of a device and operation that fits; a walk over the slab, for the few
@@ -179,7 +219,7 @@ impl OpenRequests {
         op: Op,
         fits: impl Fn(&Open) -> bool,
     ) -> Option<Slot> {
-        let records = self.records.iter().enumerate().take(MOST_SEARCHED);
+        let records = (0..).zip(&self.records).take(MOST_SEARCHED);
         records
             .filter_map(|(slot, record)| Some((slot, record.as_ref()?)))
             .filter(|(_, open)| open.device == device && open.request.op == op && fits(open))
@@ -187,27 +227,38 @@ impl OpenRequests {
             .map(|(slot, _)| slot)
     }
 
-    fn chain<'a>(&'a self, chains: &'a Chains, key: Key) -> impl Iterator<Item = (Slot, &'a Open)> {
-        chains.slots(key).take(MOST_TWINS).filter_map(|slot| Some((slot, self.get(slot)?)))
+    fn chain<'a>(
+        &'a self,
+        chains: Option<&'a Chains>,
+        key: Key,
+    ) -> impl Iterator<Item = (Slot, &'a Open)> {
+        let slots = chains.map(|chains| chains.slots(key)).into_iter().flatten();
+        slots.take(MOST_TWINS).filter_map(|slot| Some((slot, self.get(slot)?)))
     }
 
-    fn keys(&self, slot: Slot) -> Option<(Key, Key)> {
-        let open = self.get(slot)?;
-        let (start, end) = (open.position()?, open.end()?);
-        Some(((open.device, open.request.op, start), (open.device, open.request.op, end)))
-    }
-
-    fn link(&mut self, slot: Slot) {
-        if let Some((start, end)) = self.keys(slot) {
-            self.starts.add(start, slot);
-            self.ends.add(end, slot);
+    fn add_end(&mut self, end: Option<Key>, slot: Slot) {
+        if let Some(order) = self.end_order.get_mut(slot as usize) {
+            *order = self.next_order;
+            self.next_order += 1;
+        }
+        if let (Some(ends), Some(end)) = (&mut self.ends, end) {
+            ends.add(end, slot);
         }
     }
 
-    fn unlink(&mut self, slot: Slot) {
-        if let Some((start, end)) = self.keys(slot) {
-            self.starts.remove(start, slot);
-            self.ends.remove(end, slot);
+    fn chain_ends(&self) -> Chains {
+        let mut slots: Vec<Slot> = self.slots().collect();
+        slots.sort_unstable_by_key(|slot| self.end_order.get(*slot as usize).copied());
+        let mut ends = Chains::default();
+        for slot in slots {
+            if let Some(end) = self.get(slot).and_then(|open| key(open, open.end())) {
+                ends.add(end, slot);
+            }
         }
+        ends
     }
+}
+
+fn key(open: &Open, sector: Option<Sector>) -> Option<Key> {
+    Some(Key::new(open.device, open.request.op, sector?))
 }

@@ -213,7 +213,8 @@ fn a_read_never_completes_a_write() {
 
 #[test]
 fn a_capture_that_begins_in_the_middle_says_so() {
-    let (requests, _) = assemble("0 0 C R 8+8\n1 0 D R 80+8\n5 0 C R 80+8");
+    let (requests, _) =
+        assemble("0 0 C R 8+8\n1 0 D R 80+8\n2 0 Q R 160+8\n3 0 G R 160+8\n5 0 C R 80+8");
     assert_eq!((requests[0].status, requests[0].d2c()), (Status::StartedBefore, None));
     assert_eq!((requests[1].status, latencies(&requests[1])[3]), (Status::StartedBefore, Some(4)));
 }

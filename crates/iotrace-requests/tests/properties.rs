@@ -328,6 +328,57 @@ proptest! {
     }
 
     #[test]
+    fn a_filter_never_makes_up_a_latency(
+        plans in prop_oneof![apart(40), in_turn(40)], hidden in 0..32_u8
+    ) {
+        let (mut events, truths) = play(&plans);
+        let kinds =
+            [Action::Queue, Action::Get, Action::Insert, Action::Issue, Action::Requeue];
+        let is_hidden = |event: &Event| {
+            kinds.iter().position(|kind| *kind == event.action).is_some_and(|k| hidden >> k & 1 == 1)
+        };
+        events.retain(|event| !is_hidden(event));
+        let (requests, _) = assemble(events.into_iter().map(Item::Event));
+        for request in &requests {
+            let truths = &truths[&(request.sector.unwrap().0 / 64 * 64)];
+            let (queue, complete) = (request.queue, request.complete);
+            if let (Some(issue), Some(complete)) = (request.issue, complete) {
+                let is_true = truths
+                    .iter()
+                    .any(|t| (t.issue, t.complete) == (issue.time.0, complete.time.0));
+                prop_assert!(is_true, "{:?} is none of {:?}", request, truths);
+            }
+            if let (Some(queue), Some(complete)) = (queue, complete) {
+                let is_true = truths
+                    .iter()
+                    .any(|t| (t.queue, t.complete) == (queue.time.0, complete.time.0));
+                prop_assert!(is_true, "{:?} is none of {:?}", request, truths);
+            }
+        }
+    }
+
+    #[test]
+    fn issue_and_completion_are_enough_for_completion_latencies(
+        plans in prop_oneof![apart(40), in_turn(40)]
+    ) {
+        let (mut events, truths) = play(&plans);
+        let kept = [Action::Issue, Action::Requeue, Action::Complete];
+        events.retain(|event| kept.contains(&event.action));
+        let (requests, ledger) = assemble(events.into_iter().map(Item::Event));
+        prop_assert_eq!(ledger, Ledger::default());
+        let mut found: Vec<_> = requests
+            .iter()
+            .map(|r| (r.status, r.issue.unwrap().time.0, r.complete.unwrap().time.0))
+            .collect();
+        found.sort_unstable();
+        let truths = truths.values().flatten();
+        let mut expected: Vec<_> =
+            truths.map(|truth| (Status::Complete, truth.issue, truth.complete)).collect();
+        expected.sort_unstable();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
     fn a_gap_on_busy_places_never_makes_a_latency_longer(
         plans in prop::collection::vec(plan(3), 1..40),
         cpu in 0..3_u32, from in 0..3_000_i64, length in 1..1_500_i64

@@ -115,6 +115,14 @@ fn an_error_in_the_middle_does_not_end_a_request() {
 }
 
 #[test]
+fn a_request_that_is_inserted_only_after_it_was_handed_back_has_no_negative_stage() {
+    let (requests, _) = assemble("0 0 Q R 8+8\n1 0 G R 8+8\n2 0 D R 8+8\n3 0 R R 8+8\n4 0 I R 8+8");
+    let request = &requests[0];
+    assert_eq!((request.status, request.i2d()), (Status::Unfinished, None));
+    assert_eq!(request.issue.unwrap().time.0, 2);
+}
+
+#[test]
 fn a_request_issued_again_without_a_requeue_counts_from_its_last_issue() {
     let (requests, _) = assemble("0 0 Q D 8+8\n1 0 G D 8+8\n2 0 D D 8+8\n5 0 D D 8+8\n9 0 C D 8+8");
     let [request] = requests.as_slice() else { panic!("{requests:?}") };
@@ -124,7 +132,7 @@ fn a_request_issued_again_without_a_requeue_counts_from_its_last_issue() {
 #[test]
 fn two_issues_of_a_source_without_queue_events_are_two_requests() {
     check(
-        "0 0 D W 8+8\n10 0 D W 8+8\n30 0 C W 8+8\n45 0 C W 8+8",
+        "0 0 D W 8+8 pid=1\n10 0 D W 8+8 pid=2\n30 0 C W 8+8\n45 0 C W 8+8",
         &[(Status::Ambiguous, NOTHING), (Status::Ambiguous, NOTHING)],
     );
 }
@@ -213,6 +221,15 @@ fn a_zone_append_completes_where_the_drive_put_it() {
         assembler.push(item, &mut requests);
     }
     assert_eq!((requests[0].status, requests[0].d2c().unwrap().0), (Status::Complete, 7));
+}
+
+#[test]
+fn the_last_part_of_a_lost_request_is_not_that_of_the_next() {
+    let (requests, _) = assemble(
+        "LOSS 0 0 5 3\n10 0 C W 0+8\n11 0 Q W 0+16\n12 0 G W 0+16\n13 0 D W 0+16
+         14 0 C W 8+8\n90 0 C W 0+8\n95 0 C W 8+8",
+    );
+    assert!(requests.iter().all(|request| request.d2c().is_none()), "{requests:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What happens to a request from its issue on, short of its completion: issue, requeue, and the
 //! command that the driver makes of it.
 
-use iotrace_model::{Event, Flags, Request, Sector};
+use iotrace_model::{Event, Flags, Op, Request, Sector};
 
+use super::flight::MOST_WITHOUT_PLACE;
 use super::{Assembler, operation};
 use crate::chains::Slot;
 use crate::open::{Open, after};
@@ -18,13 +19,15 @@ impl Assembler {
         self.grow(slot, event, device);
         self.leave_flight(slot);
         let state = self.devices.get_mut(device);
-        state.aside.retain(|other| *other != slot);
-        let others = (state.tainted == 0).then(|| state.depth());
+        if event.sector.is_none() {
+            state.aside.retain(|other| *other != slot);
+        }
+        let others = (state.tainted == 0).then(|| state.flight.depth());
         let seek = event.sector.zip(state.last_end).map(|(to, from)| distance(from, to));
-        state.in_flight.push(slot);
         if let Some(sector) = event.sector {
             state.last_end = Some(after(sector, event.length_bytes));
         }
+        self.enter_flight(slot, device);
         self.advance(slot, Move::Issue);
         let kept = event.flags;
         self.touch(slot, event, |open, at| {
@@ -40,14 +43,17 @@ impl Assembler {
 
     /// The driver hands the request back, or had no room for it to begin with.
     pub(super) fn requeue(&mut self, event: &Event, device: usize) {
-        let in_flight = self.devices.get(device).in_flight.iter().rev().copied();
-        let mut fitting = in_flight.filter(|slot| {
-            self.open.get(*slot).is_some_and(|open| {
-                open.request.op == operation(event) && open.position() == event.sector
-            })
-        });
-        let (first, second) = (fitting.next(), fitting.next());
-        drop(fitting);
+        let [first, second] = if let Some(sector) = event.sector {
+            self.issued_last(device, event.op, sector, |_| true)
+        } else {
+            let in_flight = self.devices.get(device).flight.latest(MOST_WITHOUT_PLACE).rev();
+            let mut fitting = in_flight.filter(|slot| {
+                self.open.get(*slot).is_some_and(|open| {
+                    open.request.op == operation(event) && open.position().is_none()
+                })
+            });
+            [fitting.next(), fitting.next()]
+        };
         let found = first.or_else(|| match event.sector {
             Some(sector) => self.find(device, event.op, sector, Open::is_waiting),
             None => self.find_aside(event, device),
@@ -71,21 +77,21 @@ impl Assembler {
     /// The driver sends the command of a request to the drive: the request issued last at its
     /// place, or, for commands without a place (flush, TRIM), the oldest of its kind.
     pub(super) fn command(&mut self, event: &Event, device: usize) {
-        let fits = |slot: &&Slot| {
-            self.open.get(**slot).is_some_and(|open| {
-                let is_place = open.position() == event.sector
-                    && (event.length_bytes == 0 || open.rest_bytes() == event.length_bytes);
-                open.request.protocol.is_none()
-                    && open.request.op == event.op
-                    && (event.sector.is_none() || is_place)
-            })
-        };
-        let in_flight = &self.devices.get(device).in_flight;
         let found = match event.sector {
-            Some(_) => in_flight.iter().rev().find(fits),
-            None => in_flight.iter().find(fits),
+            Some(sector) => {
+                let is_length = |open: &Open| {
+                    event.length_bytes == 0 || open.rest_bytes() == event.length_bytes
+                };
+                let fits = |open: &Open| open.request.protocol.is_none() && is_length(open);
+                self.issued_last(device, event.op, sector, fits)[0]
+            }
+            None => self.devices.get(device).flight.latest(MOST_WITHOUT_PLACE).find(|slot| {
+                self.open.get(*slot).is_some_and(|open| {
+                    open.request.protocol.is_none() && open.request.op == event.op
+                })
+            }),
         };
-        if let Some(slot) = found.copied() {
+        if let Some(slot) = found {
             self.touch(slot, event, |open, _| {
                 open.request.tag = event.tag;
                 open.request.protocol = event.protocol;
@@ -103,21 +109,31 @@ impl Assembler {
         })
     }
 
-    pub(super) fn leave_flight(&mut self, slot: Slot) {
-        if let Some(open) = self.open.get(slot).filter(|open| open.is_issued()) {
-            self.devices.get_mut(open.device).in_flight.retain(|other| *other != slot);
-        }
-    }
-
     /// The record that an issue belongs to: one that waits, else a bio whose get was not seen,
-    /// else the same request issued again. The last is only believed of a request whose beginning
-    /// was seen: where a source shows no more than issues, two of them are two requests.
+    /// else the same request issued again. Of a request whose beginning was seen the last is
+    /// always believed. Where the trace of a device never shows beginnings, two issues can be two
+    /// requests: two readers may want one sector at once, and two threads may write it. Nobody
+    /// else asks twice for what is under way; a driver that sends a write again does so from a
+    /// kernel worker.
     fn find_to_issue(&mut self, event: &Event, device: usize) -> Option<Slot> {
         let Some(sector) = event.sector else { return self.find_aside(event, device) };
+        let is_twin = match event.op {
+            Op::Read => true,
+            Op::Write => !event.comm.as_bytes().starts_with(b"kworker"),
+            Op::Flush
+            | Op::Discard
+            | Op::SecureErase
+            | Op::ZoneAppend
+            | Op::ZoneManagement
+            | Op::Other => false,
+        };
+        let is_hidden = !is_twin && !self.devices.get(device).shown.bio;
         let is_again = |open: &Open| {
             let request = &open.request;
             let begun = [request.queue, request.get, request.insert].into_iter().flatten().next();
-            open.is_issued() && open.rest_bytes() == event.length_bytes && begun.is_some()
+            open.is_issued()
+                && open.rest_bytes() == event.length_bytes
+                && (begun.is_some() || is_hidden)
         };
         self.choose_to_issue(event, device, sector, Open::is_waiting)
             .or_else(|| self.choose_to_issue(event, device, sector, Open::is_queued))
@@ -133,10 +149,15 @@ impl Assembler {
         sector: Sector,
         fits: impl Fn(&Open) -> bool,
     ) -> Option<Slot> {
-        let mut fitting = std::mem::take(&mut self.scratch);
-        fitting.clear();
         let at_place =
             || self.open.starting_at(device, event.op, sector).filter(|(_, open)| fits(open));
+        let mut exact = at_place().filter(|(_, open)| open.rest_bytes() == event.length_bytes);
+        if let (Some((slot, _)), None) = (exact.next(), exact.next()) {
+            return Some(slot);
+        }
+        drop(exact);
+        let mut fitting = std::mem::take(&mut self.scratch);
+        fitting.clear();
         let exact = at_place().filter(|(_, open)| open.rest_bytes() == event.length_bytes);
         fitting.extend(exact.map(|(slot, _)| slot));
         if fitting.is_empty() {

@@ -5,6 +5,8 @@ use std::hash::BuildHasherDefault;
 
 use iotrace_model::{DeviceId, Op, Sector};
 
+use super::flight::Flight;
+use super::shown::{Ended, Shown};
 use crate::chains::{PlaceHasher, Slot};
 use crate::open::Open;
 
@@ -19,8 +21,14 @@ pub(super) struct Device {
     pub(super) open: u32,
     /// Of these, those in doubt after a loss: while there are any, counts are not known.
     pub(super) tainted: u32,
-    /// Records that the driver has, in the order of their last issue.
-    pub(super) in_flight: Vec<Slot>,
+    /// Of the open records, bios that no request carries yet.
+    pub(super) queued: u32,
+    /// What its events have been so far.
+    pub(super) shown: Shown,
+    /// Its latest rows that were issued and completed.
+    pub(super) ended: Ended,
+    /// Records that the driver has.
+    pub(super) flight: Flight,
     /// Empty flush bios that wait for their completion, oldest first.
     pub(super) flushes: Vec<Slot>,
     /// Requests without a place that wait for the driver, oldest first.
@@ -36,13 +44,11 @@ impl Device {
     pub(super) fn count_out(&mut self, open: &Open) {
         self.open = self.open.saturating_sub(1);
         self.tainted = self.tainted.saturating_sub(u32::from(open.tainted));
+        self.queued = self.queued.saturating_sub(u32::from(open.is_queued()));
     }
 
-    /// Removes a record from the lists that it can be in; linear in their lengths.
+    /// Removes a record from the lists of what has no place; linear in their lengths.
     pub(super) fn unlist(&mut self, slot: Slot, open: &Open) {
-        if open.is_issued() {
-            self.in_flight.retain(|other| *other != slot);
-        }
         if open.request.sector.is_none() {
             self.flushes.retain(|other| *other != slot);
             self.aside.retain(|other| *other != slot);
@@ -65,11 +71,6 @@ impl Device {
         });
         place.is_some_and(|place| self.staged.remove(place).is_some())
     }
-
-    /// Requests in flight.
-    pub(super) fn depth(&self) -> u32 {
-        u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX)
-    }
 }
 
 /// All devices, in the order in which they came to be known.
@@ -77,25 +78,42 @@ impl Device {
 pub(super) struct Devices {
     indices: HashMap<DeviceId, usize, BuildHasherDefault<PlaceHasher>>,
     list: Vec<Device>,
+    /// The answer of the last look-up: most events are of the device of the one before.
+    latest: Option<(DeviceId, usize)>,
 }
 
 impl Devices {
     /// The index of a device, which is made known if it was not.
     pub(super) fn index(&mut self, id: DeviceId) -> usize {
+        if let Some((latest, index)) = self.latest
+            && latest == id
+        {
+            return index;
+        }
         let list = &mut self.list;
-        *self.indices.entry(id).or_insert_with(|| {
+        let index = *self.indices.entry(id).or_insert_with(|| {
             list.push(Device {
                 id,
                 open: 0,
                 tainted: 0,
-                in_flight: Vec::new(),
+                queued: 0,
+                shown: Shown::default(),
+                ended: Ended::default(),
+                flight: Flight::default(),
                 flushes: Vec::new(),
                 aside: Vec::new(),
                 staged: VecDeque::new(),
                 last_end: None,
             });
             list.len() - 1
-        })
+        });
+        self.latest = Some((id, index));
+        index
+    }
+
+    /// How many devices are known; their indices are those below.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// A device by an index that `index` gave.
@@ -108,10 +126,9 @@ impl Devices {
         self.list.get_mut(index).expect("indices come from `index`, and no device is ever removed")
     }
 
-    /// Removes slots from every list.
+    /// Removes slots from every list of what has no place.
     pub(super) fn drop_where(&mut self, leaves: impl Fn(Slot) -> bool) {
         for device in &mut self.list {
-            device.in_flight.retain(|slot| !leaves(*slot));
             device.flushes.retain(|slot| !leaves(*slot));
             device.aside.retain(|slot| !leaves(*slot));
         }

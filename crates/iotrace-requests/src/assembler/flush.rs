@@ -22,9 +22,8 @@ impl Assembler {
         device: usize,
         out: &mut Vec<Request>,
     ) -> bool {
-        // The empty bio is completed by its own length: tracepoints print it at sector 0.
-        let has_place = event.sector.is_some_and(|sector| sector.0 > 0);
-        if event.length_bytes > 0 || has_place || event.op != Op::Write {
+        // Tracepoints print it at sector 0, or where the file system put it.
+        if event.length_bytes > 0 || event.op != Op::Write {
             return false;
         }
         if self.is_empty_part(event, device) {

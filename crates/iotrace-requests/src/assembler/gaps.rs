@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use iotrace_model::{Action, Event, Loss, Nanos, Op, Request, Sector};
 
+use super::flight::MOST_WITHOUT_PLACE;
 use super::{Assembler, operation};
 use crate::chains::Slot;
 use crate::open::Name;
@@ -70,6 +71,10 @@ impl Assembler {
 
     /// Gives up records that are in doubt for longer than any command takes.
     pub(super) fn give_up_overdue(&mut self, now: Nanos, out: &mut Vec<Request>) {
+        let Some(&(_, since)) = self.doubts.records.front() else { return };
+        if now - since > PATIENCE {
+            self.clear_overdue_flights(now);
+        }
         while let Some(&(name, since)) = self.doubts.records.front() {
             let slot = self.open.named(name);
             if slot.is_some() && now - since <= PATIENCE {
@@ -80,6 +85,19 @@ impl Assembler {
                 self.give_up(slot, out);
             }
         }
+    }
+
+    /// Takes those that are overdue out of flight, in one pass, since a pass for each would be
+    /// quadratic.
+    fn clear_overdue_flights(&mut self, now: Nanos) {
+        let overdue = self.doubts.records.iter().take_while(|(_, since)| now - *since > PATIENCE);
+        for &(name, _) in overdue {
+            let slot = self.open.named(name);
+            if let Some(open) = slot.and_then(|slot| self.open.get_mut(slot)) {
+                open.is_leaving = true;
+            }
+        }
+        self.clear_flights(|open| open.is_leaving);
     }
 
     /// Makes room for a new record at the event's place: records in doubt there are given up.
@@ -137,7 +155,12 @@ impl Assembler {
             return if is_bio {
                 state.flushes.iter().copied().find(fits)
             } else {
-                state.aside.iter().chain(&state.in_flight).copied().find(fits)
+                state
+                    .aside
+                    .iter()
+                    .copied()
+                    .chain(state.flight.latest(MOST_WITHOUT_PLACE))
+                    .find(fits)
             };
         };
         self.find(device, op, sector, |open| open.tainted)

@@ -7,9 +7,21 @@ use crate::chains::Slot;
 use crate::open::Open;
 
 impl Assembler {
-    /// A bio joins a waiting request.
+    /// A bio joins a waiting request; or, as blktrace has one letter for both, a request does.
     pub(super) fn merge(&mut self, event: &Event, device: usize, out: &mut Vec<Request>) {
-        let Some(bio) = self.find_bio(event, device) else { return self.orphan(event) };
+        let bio = self.find_bio(event, device);
+        let is_whole = |open: &Open| open.rest_bytes() == event.length_bytes;
+        let is_bio = bio.and_then(|bio| self.open.get(bio)).is_some_and(is_whole);
+        if !is_bio
+            && event.action == Action::BackMerge
+            && let Some(sector) = event.sector
+            && let Some(request) =
+                self.find(device, event.op, sector, |open| open.is_waiting() && is_whole(open))
+        {
+            return self.merge_whole(event, device, request, out);
+        }
+        let Some(bio) = bio else { return self.orphan(event) };
+        let bio = self.cut_to(bio, event);
         let is_front = event.action == Action::FrontMerge;
         let Some(target) = self.find_target(event, device, bio, is_front) else {
             return self.join_unknown(event, bio, out);
@@ -31,6 +43,16 @@ impl Assembler {
         let Some(absorbed) = self.find(device, event.op, sector, Open::is_waiting) else {
             return self.orphan(event);
         };
+        self.merge_whole(event, device, absorbed, out);
+    }
+
+    fn merge_whole(
+        &mut self,
+        event: &Event,
+        device: usize,
+        absorbed: Slot,
+        out: &mut Vec<Request>,
+    ) {
         let Some(survivor) = self.find_target(event, device, absorbed, false) else {
             return self.join_unknown(event, absorbed, out);
         };
@@ -73,7 +95,7 @@ impl Assembler {
     /// The waiting request that a bio or request joins. Discards need not touch: a drive takes
     /// several ranges in one command, so the youngest waiting discard is meant.
     fn find_target(
-        &self,
+        &mut self,
         event: &Event,
         device: usize,
         joining: Slot,

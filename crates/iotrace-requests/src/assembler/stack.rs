@@ -1,6 +1,6 @@
 //! Devices on top of each other: remaps, and the completions of devices without requests.
 
-use iotrace_model::{Event, Op, Request, Sector};
+use iotrace_model::{Action, Event, Op, Request, Sector};
 
 use super::{Assembler, operation, stamp};
 use crate::chains::Slot;
@@ -36,7 +36,7 @@ impl Assembler {
                 ..own
             },
             // The second of two remaps, through a partition.
-            None => match self.links.take(from.device, from_sector) {
+            None => match self.links.take_first(from.device, device, from_sector, event.cpu) {
                 Some(first) => Link { device, sector: event.sector, ..first },
                 None => own,
             },
@@ -66,11 +66,13 @@ impl Assembler {
         fitting.clear();
         if let Some(sector) = event.sector {
             let end = after(sector, event.length_bytes);
-            let ending = || self.open.ending_at(device, op, end).filter(|(_, o)| o.is_queued());
-            let whole = ending().filter(|(_, open)| open.request.sector == Some(sector));
-            fitting.extend(whole.map(|(slot, _)| slot));
-            if fitting.is_empty() {
-                fitting.extend(ending().map(|(slot, _)| slot));
+            let ending = self.open.ending_at(device, op, end).filter(|(_, o)| o.is_queued());
+            fitting.extend(ending.map(|(slot, _)| slot));
+            let is_whole = |slot: &Slot| {
+                self.open.get(*slot).is_some_and(|open| open.request.sector == Some(sector))
+            };
+            if fitting.iter().any(is_whole) {
+                fitting.retain(is_whole);
             }
             if fitting.is_empty() {
                 let starting = self.open.starting_at(device, op, sector);
@@ -85,12 +87,25 @@ impl Assembler {
         let found = self.choose_complete(&fitting, event);
         self.scratch = fitting;
         match found {
+            Some(slot) if self.is_first_part(slot, event) => {
+                self.open.reshape(slot, |open| open.done_bytes += event.length_bytes);
+            }
             Some(slot) => {
                 self.join_pieces(slot);
                 self.end(slot, event, out);
             }
             None => self.complete_unknown(event, device, out),
         }
+    }
+
+    /// Whether a completion is that of a part of a bio. Only a request completes in parts, and one
+    /// whose trace shows no more than queue and completion is taken for its bio.
+    fn is_first_part(&self, slot: Slot, event: &Event) -> bool {
+        event.action == Action::Complete
+            && event.error.is_none_or(|error| error == 0)
+            && self.open.get(slot).is_some_and(|open| {
+                open.position() == event.sector && event.length_bytes < open.rest_bytes()
+            })
     }
 
     /// The bio of an upper device that a remap comes from: one that starts there, or, for the
@@ -102,8 +117,8 @@ impl Assembler {
                 && open.end().is_some_and(|end| sector < end)
         };
         let starting = self.find(upper, event.op, sector, Open::is_queued);
-        // A device without open records, such as a partition, is not searched.
-        if starting.is_some() || self.devices.get(upper).open == 0 {
+        // A device without bios of its own, such as a partition, is not searched.
+        if starting.is_some() || self.devices.get(upper).queued == 0 {
             return starting;
         }
         self.open.youngest(upper, event.op, holds)
