@@ -13,7 +13,7 @@ use crate::bootstrap::{Blocks, DeviceSample, RunSample};
 use crate::latency::{Latencies, latency};
 use crate::ncq::{self, Observed};
 use crate::reordering::Overtakes;
-use crate::source::{Row, for_each_slice};
+use crate::source::{Row, for_each_block};
 use crate::sweep::{Outline, Sweep, Swept};
 
 /// One run and what is known of it.
@@ -48,7 +48,7 @@ pub struct RunInput<'a> {
 /// When the table cannot be read, or holds what no version of iotrace writes.
 pub fn summarize_run(input: &RunInput<'_>) -> Result<(RunSummary, RunSample), Error> {
     let mut tallies: BTreeMap<DeviceId, Tally> = BTreeMap::new();
-    for_each_slice(input.requests, |rows| {
+    for_each_block(input.requests, |rows| {
         for row in rows {
             tallies.entry(row.device).or_default().push(row);
         }
@@ -63,7 +63,7 @@ pub fn summarize_run(input: &RunInput<'_>) -> Result<(RunSummary, RunSample), Er
             replays.insert(*device, (sweep, Blocks::new(from, to)));
         }
     }
-    for_each_slice(input.requests, |rows| {
+    for_each_block(input.requests, |rows| {
         for row in rows.iter().filter(|row| counts(row)) {
             if let Some((sweep, blocks)) = replays.get_mut(&row.device) {
                 sweep.push(row);
