@@ -7,9 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod life;
 mod source;
 
+mod by_op;
 mod latency;
+mod outline;
 mod reordering;
 
 mod depth;
@@ -20,6 +23,7 @@ mod sweep;
 mod ncq;
 mod summarize;
 
+mod blocks;
 mod bootstrap;
 mod compare;
 mod difference;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 
 use iotrace_model::{
     Cause, Configuration, DeviceFacts, DeviceId, DeviceSummary, Ledger, Nanos, Op, OpSummary,
@@ -9,12 +10,21 @@ use iotrace_model::{
 };
 
 use crate::Error;
-use crate::bootstrap::{Blocks, DeviceSample, RunSample};
+use crate::blocks::Filling;
+use crate::bootstrap::{DeviceSample, RunSample};
+use crate::by_op::ByOp;
 use crate::latency::{Latencies, latency};
+use crate::life::Life;
 use crate::ncq::{self, Observed};
+use crate::outline::Outline;
 use crate::reordering::Overtakes;
 use crate::source::{Row, for_each_block};
-use crate::sweep::{Outline, Sweep, Swept};
+use crate::sweep::{Sweep, Swept};
+
+/// Complete rows up to which the first pass keeps what the second needs: 50 MiB.
+const KEPT: usize = 1 << 20;
+/// Lives kept in one piece.
+const CHUNK: usize = 1 << 13;
 
 /// One run and what is known of it.
 #[derive(Clone, Debug)]
@@ -37,8 +47,9 @@ pub struct RunInput<'a> {
     pub ledger: Ledger,
 }
 
-/// Sums a run up. Reads the table twice; memory holds a slice of rows and, for each device, the
-/// requests of about one long latency, never the table.
+/// Sums a run up. Reads the table once, and once more if it has more than a million complete rows;
+/// memory holds two slices of rows, the times of a million and, for each device, the requests of
+/// about one long latency.
 ///
 /// Only rows with status complete and a completion count; of these a latency or depth takes the
 /// ones in which both of its ends were seen. The summary's ledger is the input's, and complete
@@ -47,40 +58,24 @@ pub struct RunInput<'a> {
 /// # Errors
 /// When the table cannot be read, or holds what no version of iotrace writes.
 pub fn summarize_run(input: &RunInput<'_>) -> Result<(RunSummary, RunSample), Error> {
-    let mut tallies: BTreeMap<DeviceId, Tally> = BTreeMap::new();
-    for_each_block(input.requests, |rows| {
-        for row in rows {
-            tallies.entry(row.device).or_default().push(row);
-        }
-    })?;
-    let mut replays: BTreeMap<DeviceId, (Sweep, Blocks)> = BTreeMap::new();
-    for (device, tally) in &mut tallies {
-        let outline = std::mem::take(&mut tally.outline);
-        if let Some((from, to)) = outline.span()
-            && let Some(sweep) = Sweep::new(outline)
-        {
-            tally.span = Nanos(to - from);
-            replays.insert(*device, (sweep, Blocks::new(from, to)));
-        }
+    let mut tallies = Tallies::default();
+    for_each_block(input.requests, |rows| tallies.push(rows))?;
+    let mut replays = tallies.replays();
+    if tallies.kept_all {
+        replays.run(&tallies);
+    } else {
+        for_each_block(input.requests, |rows| replays.push(rows))?;
     }
-    for_each_block(input.requests, |rows| {
-        for row in rows.iter().filter(|row| counts(row)) {
-            if let Some((sweep, blocks)) = replays.get_mut(&row.device) {
-                sweep.push(row);
-                blocks.push(row);
-            }
-        }
-    })?;
     let mut ledger = input.ledger.clone();
     let mut devices = Vec::new();
     let mut sample = RunSample::new(input.devices);
-    for (device, tally) in tallies {
+    for (device, tally) in tallies.devices {
         if tally.backwards > 0 {
             ledger.add(Cause::TimeBackwards, None, tally.first_backwards, tally.backwards);
         }
         let facts = input.devices.iter().find(|facts| facts.device == device);
-        let (sweep, blocks) = replays.remove(&device).unzip();
-        sample.devices.extend(blocks.map(|blocks| {
+        let (sweep, blocks) = replays.devices.remove(&device).unzip();
+        sample.devices.extend(blocks.map(Filling::finish).map(|blocks| {
             let quantiles =
                 [Stage::Q2C, Stage::D2C].map(|stage| (stage, tally.quantiles_of_all(stage)));
             (device, DeviceSample { quantiles, blocks })
@@ -99,8 +94,120 @@ pub fn summarize_run(input: &RunInput<'_>) -> Result<(RunSummary, RunSample), Er
     Ok((summary, sample))
 }
 
-fn counts(row: &Row) -> bool {
-    row.status == Status::Complete && row.complete.is_some()
+/// The first pass over the devices.
+#[derive(Debug)]
+struct Tallies {
+    devices: BTreeMap<DeviceId, Tally>,
+    /// Lives that may still be kept.
+    room: usize,
+    /// Whether the tallies hold every complete row.
+    kept_all: bool,
+}
+
+impl Default for Tallies {
+    fn default() -> Self {
+        Self { devices: BTreeMap::new(), room: KEPT, kept_all: true }
+    }
+}
+
+impl Tallies {
+    fn push(&mut self, rows: &[Row]) {
+        for rows in rows.chunk_by(|one, next| one.device == next.device) {
+            let Some(Row { device, .. }) = rows.first() else { continue };
+            let tally = self.devices.entry(*device).or_default();
+            for row in rows {
+                let Some(life) = tally.push(row) else { continue };
+                if self.room > 0 {
+                    self.room -= 1;
+                    tally.lives.push(life);
+                } else {
+                    self.kept_all = false;
+                }
+            }
+        }
+        if !self.kept_all {
+            self.devices.values_mut().for_each(|tally| tally.lives = Lives::default());
+        }
+    }
+
+    fn replays(&mut self) -> Replays {
+        let mut devices = BTreeMap::new();
+        for (device, tally) in &mut self.devices {
+            let outline = std::mem::take(&mut tally.outline);
+            if let Some((from, to)) = outline.span()
+                && let Some(sweep) = Sweep::new(&outline)
+            {
+                tally.span = Nanos(to - from);
+                devices.insert(*device, (sweep, Filling::new(from, to)));
+            }
+        }
+        Replays { devices }
+    }
+}
+
+/// The second pass.
+#[derive(Debug)]
+struct Replays {
+    devices: BTreeMap<DeviceId, (Sweep, Filling)>,
+}
+
+impl Replays {
+    /// From the lives that the first pass kept.
+    fn run(&mut self, tallies: &Tallies) {
+        thread::scope(|scope| {
+            let mut services = Vec::new();
+            let mut rest = Vec::new();
+            for (device, (sweep, blocks)) in &mut self.devices {
+                let Some(tally) = tallies.devices.get(device) else { continue };
+                let (service, demand) = sweep.halves();
+                services.push((service, &tally.lives));
+                rest.push((demand, blocks, &tally.lives));
+            }
+            scope.spawn(move || {
+                for (service, lives) in services {
+                    lives.iter().for_each(|life| service.push(life));
+                }
+            });
+            for (demand, blocks, lives) in rest {
+                lives.iter().for_each(|life| demand.push(life));
+                lives.iter().for_each(|life| blocks.push(life));
+            }
+        });
+    }
+
+    /// From the rows, read again.
+    fn push(&mut self, rows: &[Row]) {
+        for rows in rows.chunk_by(|one, next| one.device == next.device) {
+            let Some(Row { device, .. }) = rows.first() else { continue };
+            let Some((sweep, blocks)) = self.devices.get_mut(device) else { continue };
+            for life in rows.iter().filter_map(Life::of) {
+                sweep.push(&life);
+                blocks.push(&life);
+            }
+        }
+    }
+}
+
+/// Lives in the order of their rows. A full chunk is never moved.
+#[derive(Debug, Default)]
+struct Lives(Vec<Vec<Life>>);
+
+impl Lives {
+    fn push(&mut self, life: Life) {
+        match self.0.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(life),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(life);
+                self.0.push(chunk);
+            }
+            None => self.0.push(vec![life]),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Life> {
+        self.0.iter().flatten()
+    }
 }
 
 /// What needs no order: counts and latencies of one device.
@@ -108,8 +215,9 @@ fn counts(row: &Row) -> bool {
 struct Tally {
     outline: Outline,
     span: Nanos,
+    lives: Lives,
     left_out: BTreeMap<Status, u64>,
-    ops: BTreeMap<Op, OpTally>,
+    ops: ByOp<OpTally>,
     observed: Observed,
     overtakes: Overtakes,
     backwards: u64,
@@ -135,18 +243,19 @@ impl OpTally {
 }
 
 impl Tally {
-    fn push(&mut self, row: &Row) {
-        if !counts(row) {
+    /// Returns what the row is for the second pass; `None` when it does not count.
+    fn push(&mut self, row: &Row) -> Option<Life> {
+        let Some(life) = Life::of(row) else {
             *self.left_out.entry(row.status).or_default() += 1;
-            return;
-        }
+            return None;
+        };
         if row.backwards {
             self.backwards += 1;
             self.first_backwards = self.first_backwards.or(row.complete.map(Nanos));
         }
-        self.outline.push(row);
+        self.outline.push(life);
         self.overtakes.push(row);
-        let op = self.ops.entry(row.op).or_default();
+        let op = self.ops.entry(row.op, OpTally::default);
         op.requests += 1;
         op.bytes = op.bytes.saturating_add(row.length_bytes);
         op.errors += u64::from(row.failed);
@@ -163,6 +272,7 @@ impl Tally {
             self.observed.commands += 1;
             self.observed.queued += u64::from(queued);
         }
+        Some(life)
     }
 
     /// Quantiles of a latency over all operations together.
@@ -173,7 +283,7 @@ impl Tally {
     }
 
     fn quantiles_of(&self, op: Op, stage: Stage) -> Quantiles {
-        let latencies = self.ops.get(&op).and_then(|op| op.stage(stage).next());
+        let latencies = self.ops.get(op).and_then(|op| op.stage(stage).next());
         latencies.map_or_else(Quantiles::default, Latencies::quantiles)
     }
 
@@ -190,7 +300,7 @@ impl Tally {
             requests: self.ops.values().map(|op| op.requests).sum(),
             bytes: self.ops.values().fold(0, |sum: u64, op| sum.saturating_add(op.bytes)),
             left_out: self.left_out.iter().map(|(status, count)| (*status, *count)).collect(),
-            ops: self.ops.iter().map(|(op, tally)| tally.summary(*op, self.span)).collect(),
+            ops: self.ops.iter().map(|(op, tally)| tally.summary(op, self.span)).collect(),
             ..DeviceSummary::default()
         };
         if let Some(swept) = swept {
@@ -260,8 +370,8 @@ mod tests {
         let outline = std::mem::take(&mut tally.outline);
         let (from, to) = outline.span().unwrap();
         tally.span = Nanos(to - from);
-        let mut sweep = Sweep::new(outline).unwrap();
-        rows.iter().filter(|row| counts(row)).for_each(|row| sweep.push(row));
+        let mut sweep = Sweep::new(&outline).unwrap();
+        rows.iter().filter_map(Life::of).for_each(|life| sweep.push(&life));
         tally.summary(DeviceId { major: 8, minor: 0 }, None, Some(sweep.finish()))
     }
 
