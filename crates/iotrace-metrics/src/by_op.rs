@@ -43,7 +43,7 @@ mod tests {
         for op in Op::ALL.into_iter().rev() {
             names.entry(op, || op.name());
         }
-        let all: Vec<_> = names.iter().collect();
-        assert_eq!(all, Op::ALL.map(|op| (op, &op.name())));
+        let all: Vec<_> = names.iter().map(|(op, name)| (op, *name)).collect();
+        assert_eq!(all, Op::ALL.map(|op| (op, op.name())));
     }
 }

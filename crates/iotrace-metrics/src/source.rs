@@ -230,8 +230,8 @@ pub(crate) mod tests {
     #[test]
     fn slices_end_where_row_groups_do_unless_those_are_short() {
         let cut = |groups: &[usize]| slices(groups.iter().copied());
-        assert_eq!(cut(&[]), []);
-        assert_eq!(cut(&[0]), []);
+        assert!(cut(&[]).is_empty());
+        assert!(cut(&[0]).is_empty());
         assert_eq!(cut(&[SLICE, SLICE, 5]), [0..SLICE, SLICE..2 * SLICE, 2 * SLICE..2 * SLICE + 5]);
         assert_eq!(cut(&[10, 20, 30]), [0..60]);
         assert_eq!(cut(&[10, SLICE, 1]), [0..10, 10..SLICE + 10, SLICE + 10..SLICE + 11]);

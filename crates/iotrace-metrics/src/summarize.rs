@@ -293,9 +293,10 @@ impl Tally {
         facts: Option<&DeviceFacts>,
         swept: Option<Swept>,
     ) -> DeviceSummary {
+        let name = facts.filter(|facts| !facts.name.is_empty());
         let mut summary = DeviceSummary {
             device,
-            name: facts.map_or_else(|| device.to_string(), |facts| facts.name.clone()),
+            name: name.map_or_else(|| device.to_string(), |facts| facts.name.clone()),
             span: self.span,
             requests: self.ops.values().map(|op| op.requests).sum(),
             bytes: self.ops.values().fold(0, |sum: u64, op| sum.saturating_add(op.bytes)),
@@ -387,6 +388,37 @@ mod tests {
         // One request in 130 ns.
         assert!((summary.ops[1].iops - 1e9 / 130.0).abs() < 1e-3);
         assert!((summary.ops[1].bytes_per_second - 512e9 / 130.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn lives_that_were_kept_give_what_reading_again_gives() {
+        let other = |row: Row| Row { device: DeviceId { major: 8, minor: 16 }, ..row };
+        let rows: Vec<Row> = (0..20_000_i64)
+            .map(|at| {
+                let row = row(Op::Read, at * 10, at * 10 + 4, at * 10 + 5 + at * 7 % 90);
+                if at % 3 == 0 { other(row) } else { row }
+            })
+            .collect();
+        let pass = |room| {
+            let mut tallies = Tallies { room, ..Tallies::default() };
+            rows.chunks(1000).for_each(|rows| tallies.push(rows));
+            let mut replays = tallies.replays();
+            if tallies.kept_all {
+                replays.run(&tallies);
+            } else {
+                assert!(tallies.devices.values().all(|tally| tally.lives.0.is_empty()));
+                rows.chunks(300).for_each(|rows| replays.push(rows));
+            }
+            let swept: Vec<_> = replays
+                .devices
+                .into_values()
+                .map(|(sweep, blocks)| format!("{:?} {:?}", sweep.finish(), blocks.finish()))
+                .collect();
+            (tallies.kept_all, swept)
+        };
+        let ((kept, one), (kept_less, two)) = (pass(20_000), pass(19_999));
+        assert_eq!((kept, kept_less, one.len()), (true, false, 2));
+        assert!(one == two);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod number;
 mod comparison;
 mod figures;
 mod groups;
+mod missing;
 mod quality;
 mod tables;
 mod verdict;
