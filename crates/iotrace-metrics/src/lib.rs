@@ -1,9 +1,10 @@
 //! From `requests.parquet` to the numbers of a run, and from runs to a comparison.
 //!
-//! A run is read twice in slices of bounded size. The first pass counts what needs no order
-//! (`latency`, `reordering`) and finds what the second must know; the second replays queue,
-//! insert, issue and complete in the order of time (`sweep`) for everything about depth, fairness
-//! and the series. `compare` works on whole runs; `bootstrap` serves where there are too few.
+//! A run is read in slices of bounded size. The first pass counts what needs no order (`tally`)
+//! and finds what the second must know (`outline`); the second replays queue, insert, issue and
+//! complete in the order of time (`sweep`) for everything about depth, fairness and the series.
+//! It goes over the times that the first one kept, or reads a long table once more (`passes`).
+//! `compare` works on whole runs; `bootstrap` serves where there are too few.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,9 @@ mod series;
 mod sweep;
 
 mod ncq;
+mod tally;
+
+mod passes;
 mod summarize;
 
 mod blocks;

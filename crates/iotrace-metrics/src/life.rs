@@ -10,6 +10,9 @@ use crate::source::Row;
 /// Stands for a stamp that was not seen.
 const UNSEEN: i64 = i64::MIN;
 
+/// Lives kept in one piece.
+const CHUNK: usize = 1 << 13;
+
 /// A complete request. Ordered by its fields in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Life {
@@ -70,6 +73,28 @@ impl Life {
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted().is_some_and(|time| time < self.complete)
+    }
+}
+
+/// Lives in the order of their rows. A full chunk is never moved.
+#[derive(Debug, Default)]
+pub(crate) struct Lives(Vec<Vec<Life>>);
+
+impl Lives {
+    pub(crate) fn push(&mut self, life: Life) {
+        match self.0.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(life),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(life);
+                self.0.push(chunk);
+            }
+            None => self.0.push(vec![life]),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Life> {
+        self.0.iter().flatten()
     }
 }
 

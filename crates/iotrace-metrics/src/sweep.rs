@@ -15,16 +15,16 @@
 //!
 //! At equal times a completion comes first. A stay of no length is no step at all.
 
+mod stream;
+
 use iotrace_model::{DepthSummary, Op, TimeSeries};
 
+use self::stream::{Ends, Stream, Timed};
 use crate::depth::Depth;
 use crate::fairness::Rivals;
 use crate::life::Life;
 use crate::outline::Outline;
 use crate::series::{Bytes, Steps};
-
-/// Lives that are gathered at least before they are sorted.
-const BATCH: usize = 1 << 13;
 
 /// The replay.
 #[derive(Debug)]
@@ -122,6 +122,12 @@ struct Issue {
     is_in_flight: bool,
 }
 
+impl Timed for Issue {
+    fn time(&self) -> i64 {
+        self.time
+    }
+}
+
 impl Service {
     /// Takes the next complete row.
     pub(crate) fn push(&mut self, life: &Life) {
@@ -185,6 +191,12 @@ struct Wish {
     is_queued: bool,
 }
 
+impl Timed for Wish {
+    fn time(&self) -> i64 {
+        self.time
+    }
+}
+
 impl Demand {
     /// Takes the next complete row.
     pub(crate) fn push(&mut self, life: &Life) {
@@ -218,113 +230,12 @@ impl Demand {
     }
 }
 
-/// Lives whose completion is not replayed yet.
-#[derive(Debug)]
-struct Ends {
-    to: i64,
-    reach: i64,
-    disorder: i64,
-    latest: i64,
-    lives: Vec<Life>,
-    /// How many are gathered before the next round.
-    enough: usize,
-}
-
-impl Ends {
-    fn new(outline: &Outline) -> Self {
-        let to = outline.span().map_or(0, |(_, to)| to);
-        let (reach, disorder) = (outline.reach, outline.disorder);
-        Self { to, reach, disorder, latest: i64::MIN, lives: Vec::new(), enough: BATCH }
-    }
-
-    /// Takes one more; when there are enough, the time before which all is known.
-    fn push(&mut self, life: &Life) -> Option<i64> {
-        self.lives.push(*life);
-        self.latest = self.latest.max(life.complete);
-        let is_enough = self.lives.len() >= self.enough;
-        is_enough.then(|| self.latest - self.disorder - self.reach.max(0))
-    }
-
-    /// Sorts; the number of those that complete before a time.
-    fn settle(&mut self, before: i64) -> usize {
-        let order = |a: &Life, b: &Life| a.complete.cmp(&b.complete).then_with(|| a.cmp(b));
-        if !self.lives.is_sorted_by(|a, b| order(a, b).is_le()) {
-            self.lives.sort_unstable_by(order);
-        }
-        self.lives.partition_point(|life| life.complete < before)
-    }
-
-    fn first(&self, count: usize) -> &[Life] {
-        self.lives.get(..count).unwrap_or_default()
-    }
-
-    /// Makes the next round as large as what waits, so that nothing is sorted many times.
-    fn wait(&mut self, waiting: usize) {
-        self.enough = self.lives.len() + waiting.max(self.lives.len()) + BATCH;
-    }
-}
-
-/// Beginnings of one kind that are not replayed yet.
-#[derive(Debug)]
-struct Stream<T> {
-    waiting: Vec<T>,
-    /// Known before the replay, the latest first.
-    later: Vec<T>,
-}
-
-impl<T> Default for Stream<T> {
-    fn default() -> Self {
-        Self { waiting: Vec::new(), later: Vec::new() }
-    }
-}
-
-trait Timed {
-    fn time(&self) -> i64;
-}
-
-impl Timed for i64 {
-    fn time(&self) -> i64 {
-        *self
-    }
-}
-
-impl Timed for Issue {
-    fn time(&self) -> i64 {
-        self.time
-    }
-}
-
-impl Timed for Wish {
-    fn time(&self) -> i64 {
-        self.time
-    }
-}
-
-impl<T: Timed> Stream<T> {
-    fn keep_for_later(&mut self) {
-        self.later = std::mem::take(&mut self.waiting);
-        self.later.sort_unstable_by_key(|begin| std::cmp::Reverse(begin.time()));
-    }
-
-    /// Sorts; the number of those before a time.
-    fn settle(&mut self, before: i64) -> usize {
-        while let Some(begin) = self.later.pop_if(|begin| begin.time() < before) {
-            self.waiting.push(begin);
-        }
-        self.waiting.sort_unstable_by_key(T::time);
-        self.waiting.partition_point(|begin| begin.time() < before)
-    }
-
-    fn first(&self, count: usize) -> &[T] {
-        self.waiting.get(..count).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use iotrace_model::Nanos;
     use proptest::prelude::*;
 
+    use super::stream::BATCH;
     use super::*;
     use crate::source::Row;
     use crate::source::tests::row;
@@ -336,9 +247,13 @@ pub(crate) mod tests {
     fn sweep_keeping(kept: usize, rows: &[Row]) -> Swept {
         let lives: Vec<Life> = rows.iter().filter_map(Life::of).collect();
         let mut outline = Outline::keeping(kept);
-        lives.iter().for_each(|life| outline.push(*life));
+        for life in &lives {
+            outline.push(*life);
+        }
         let mut sweep = Sweep::new(&outline).unwrap();
-        lives.iter().for_each(|life| sweep.push(life));
+        for life in &lives {
+            sweep.push(life);
+        }
         sweep.finish()
     }
 
@@ -384,7 +299,9 @@ pub(crate) mod tests {
         rows.push(row(Op::Write, 0, 0, 1_000_000));
         let lives: Vec<Life> = rows.iter().filter_map(Life::of).collect();
         let mut outline = Outline::keeping(4);
-        lives.iter().for_each(|life| outline.push(*life));
+        for life in &lives {
+            outline.push(*life);
+        }
         let mut sweep = Sweep::new(&outline).unwrap();
         let mut most = 0;
         for life in &lives {

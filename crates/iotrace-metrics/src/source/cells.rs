@@ -142,16 +142,15 @@ fn words<'a, T: Copy>(
         let looked_up = last
             .filter(|(one, _)| *one == cell)
             .or_else(|| known.iter().copied().find(|(one, _)| *one == cell));
-        let value = match looked_up {
-            Some((_, value)) => value,
-            None => {
-                let text = array.get(place).unwrap_or_default();
-                let value = parse(text);
-                if text.len() <= INLINE && known.len() < MOST_WORDS {
-                    known.push((cell, value));
-                }
-                value
+        let value = if let Some((_, value)) = looked_up {
+            value
+        } else {
+            let text = array.get(place).unwrap_or_default();
+            let value = parse(text);
+            if text.len() <= INLINE && known.len() < MOST_WORDS {
+                known.push((cell, value));
             }
+            value
         };
         last = Some((cell, value));
         values.push(value);
