@@ -25,7 +25,7 @@ use polars::prelude::{DataFrame, ParallelStrategy, ParquetReader, SerReader};
 use crate::Error;
 
 /// Most rows read at once; a row group of our own tables has no more.
-const SLICE: usize = 1 << 17;
+const SLICE: usize = 1 << 18;
 /// Rows handed on at once: few enough to stay in the cache.
 const BLOCK: usize = 1 << 10;
 /// Times beyond this many nanoseconds from the start (73 years) are no times.
