@@ -8,11 +8,8 @@
 use iotrace_model::{Configuration, DeviceFacts, DeviceId, Interval, Metric, Op, Quantiles, Stage};
 use statrs::statistics::Statistics;
 
-use crate::latency::latency;
-use crate::source::Row;
+use crate::blocks::{BLOCKS, BUCKETS, Block, Blocks, FINENESS};
 
-/// Blocks of time in a run.
-const BLOCKS: usize = 64;
 /// Neighbours drawn together.
 const STRETCH: usize = 4;
 /// Samples drawn.
@@ -21,11 +18,6 @@ const DRAWS: usize = 400;
 const TAIL: usize = DRAWS / 40;
 /// Requests without which there is no interval.
 const FEWEST_REQUESTS: u64 = 100;
-/// Log buckets in a doubling of latency: 1.1 % each.
-const FINENESS: f64 = 64.0;
-/// Enough for 2^45 ns, about ten hours.
-const BUCKETS: u16 = 45 * 64;
-
 /// What a comparison needs of a run besides its summary. Its size does not grow with the run.
 #[derive(Clone, Debug, Default)]
 pub struct RunSample {
@@ -51,55 +43,7 @@ pub(crate) struct DeviceSample {
     pub(crate) blocks: Blocks,
 }
 
-/// Counts of one device by blocks of time.
-#[derive(Clone, Debug)]
-pub(crate) struct Blocks {
-    from: i64,
-    to: i64,
-    /// All requests, reads, writes.
-    classes: [(Option<Op>, Vec<Block>); 3],
-}
-
-#[derive(Clone, Debug, Default)]
-struct Block {
-    requests: u64,
-    bytes: u64,
-    /// Sum of D2C: by Little's law the depth.
-    in_driver: f64,
-    d2c: Counts,
-    q2c: Counts,
-}
-
-/// Log bucket and count, sorted by bucket.
-type Counts = Vec<(u16, u32)>;
-
 impl Blocks {
-    pub(crate) fn new(from: i64, to: i64) -> Self {
-        let class = |op| (op, vec![Block::default(); BLOCKS]);
-        Self { from, to, classes: [class(None), class(Some(Op::Read)), class(Some(Op::Write))] }
-    }
-
-    /// Takes a complete row.
-    #[expect(clippy::cast_precision_loss, reason = "a statistic of 53 bits is precise enough")]
-    pub(crate) fn push(&mut self, row: &Row) {
-        let Some(complete) = row.complete else { return };
-        let length = i128::from((self.to - self.from).max(1));
-        let place = i128::from(complete - self.from) * BLOCKS as i128 / length;
-        let place = usize::try_from(place).unwrap_or(0).min(BLOCKS - 1);
-        let (d2c, q2c) = (latency(row, Stage::D2C), latency(row, Stage::Q2C));
-        for (op, blocks) in &mut self.classes {
-            if op.is_none_or(|op| op == row.op)
-                && let Some(block) = blocks.get_mut(place)
-            {
-                block.requests += 1;
-                block.bytes = block.bytes.saturating_add(row.length_bytes);
-                block.in_driver += d2c.unwrap_or(0) as f64;
-                count(&mut block.d2c, d2c);
-                count(&mut block.q2c, q2c);
-            }
-        }
-    }
-
     /// Logarithms of a metric in samples drawn anew; `None` with too few requests, or where a
     /// sample may be zero.
     pub(crate) fn draw(&self, op: Option<Op>, metric: Metric, seed: Seed) -> Option<Vec<f64>> {
@@ -135,23 +79,6 @@ impl Blocks {
             Metric::Q2cP50 => quantile(q2c(), 0.5),
             Metric::Q2cP99 => quantile(q2c(), 0.99),
         }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
-#[expect(clippy::cast_possible_truncation, reason = "clamped to the number of buckets")]
-#[expect(clippy::cast_sign_loss, reason = "the logarithm of at least 1 is not negative")]
-fn count(counts: &mut Counts, latency: Option<i64>) {
-    let Some(nanos) = latency else { return };
-    let bucket = (nanos.max(1) as f64).log2() * FINENESS;
-    let bucket = bucket.min(f64::from(BUCKETS - 1)) as u16;
-    match counts.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
-        Ok(place) => {
-            if let Some((_, count)) = counts.get_mut(place) {
-                *count = count.saturating_add(1);
-            }
-        }
-        Err(place) => counts.insert(place, (bucket, 1)),
     }
 }
 
@@ -219,15 +146,18 @@ impl SplitMix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::Filling;
+    use crate::life::Life;
     use crate::source::tests::row;
 
     /// 100 ns each, one after the other, for a millisecond.
     fn steady() -> Blocks {
-        let mut blocks = Blocks::new(0, 1_000_000);
+        let mut blocks = Filling::new(0, 1_000_000);
         for place in 0..10_000 {
-            blocks.push(&row(Op::Read, place * 100, place * 100, place * 100 + 100));
+            let row = row(Op::Read, place * 100, place * 100, place * 100 + 100);
+            blocks.push(&Life::of(&row).unwrap());
         }
-        blocks
+        blocks.finish()
     }
 
     fn draws(op: Option<Op>, metric: Metric, seed: u64) -> Option<Vec<f64>> {

@@ -5,9 +5,13 @@
 
 use iotrace_model::{Fairness, Nanos, Op, Quantiles, Starvation};
 
+use crate::life::Life;
+
 /// Both classes over the replay.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rivals {
+    /// Up to when the replay has come.
+    now: i64,
     reads: Class,
     writes: Class,
     shared_time: i64,
@@ -29,16 +33,50 @@ struct Class {
 }
 
 impl Rivals {
+    /// Nothing is wanted yet at the start of the span.
+    pub(crate) fn new(from: i64) -> Self {
+        let [reads, writes] = [Class::default(), Class::default()];
+        Self { now: from, reads, writes, shared_time: 0, shared: false }
+    }
+
+    /// Lets requests be wanted and complete, each in the order of time; at equal times those
+    /// that complete come first.
+    pub(crate) fn replay<'a>(
+        &mut self,
+        wanted: impl Iterator<Item = (i64, Op)>,
+        complete: impl Iterator<Item = &'a Life>,
+    ) {
+        let mut complete = complete.peekable();
+        for (time, op) in wanted {
+            while let Some(life) = complete.next_if(|life| life.complete <= time) {
+                self.complete(life);
+            }
+            self.advance(time);
+            self.begin(op, time);
+        }
+        for life in complete {
+            self.complete(life);
+        }
+    }
+
+    fn complete(&mut self, life: &Life) {
+        self.advance(life.complete);
+        self.end(life.op, life.complete, life.bytes, life.is_wanted());
+    }
+
     /// Lets time pass; at equal times nothing passes and nothing changes.
-    pub(crate) fn advance(&mut self, elapsed: i64) {
-        self.shared = self.reads.outstanding > 0 && self.writes.outstanding > 0;
-        if self.shared {
-            self.shared_time += elapsed;
+    fn advance(&mut self, time: i64) {
+        if time > self.now {
+            self.shared = self.reads.outstanding > 0 && self.writes.outstanding > 0;
+            if self.shared {
+                self.shared_time += time - self.now;
+            }
+            self.now = time;
         }
     }
 
     /// A class wants one more request.
-    pub(crate) fn begin(&mut self, op: Op, time: i64) {
+    fn begin(&mut self, op: Op, time: i64) {
         let Some((class, other)) = self.split(op) else { return };
         if class.outstanding == 0 {
             class.since = time;
@@ -48,7 +86,7 @@ impl Rivals {
     }
 
     /// A class gets one; `wanted` says whether it began before, in another moment.
-    pub(crate) fn end(&mut self, op: Op, time: i64, bytes: u64, wanted: bool) {
+    fn end(&mut self, op: Op, time: i64, bytes: u64, wanted: bool) {
         let shared = self.shared;
         let Some((class, other)) = self.split(op) else { return };
         let length = Nanos(time - class.since);

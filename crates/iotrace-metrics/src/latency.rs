@@ -12,6 +12,8 @@ use crate::source::Row;
 
 /// Significant digits of the quantiles.
 const DIGITS: u8 = 3;
+/// Buckets in a doubling that those digits take.
+const HALF: u64 = 1024;
 /// Log buckets in a doubling.
 const BUCKETS: f64 = 8.0;
 
@@ -30,7 +32,9 @@ pub(crate) fn latency(row: &Row, stage: Stage) -> Option<i64> {
 /// Counts latencies, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
-    histogram: Histogram<u64>,
+    /// How often each bucket of the HDR histogram was hit.
+    counts: Vec<u64>,
+    count: u64,
     sum: i128,
     min: i64,
     max: i64,
@@ -38,31 +42,40 @@ pub(crate) struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        let histogram = Histogram::new(DIGITS).expect("3 is one of the allowed digits");
-        Self { histogram, sum: 0, min: i64::MAX, max: i64::MIN }
+        Self { counts: Vec::new(), count: 0, sum: 0, min: i64::MAX, max: i64::MIN }
     }
 }
 
 impl Latencies {
     /// Adds one latency; one below zero, which `source` never lets through, counts as zero.
     pub(crate) fn record(&mut self, nanos: i64) {
+        self.count += 1;
         self.sum += i128::from(nanos);
         self.min = self.min.min(nanos);
         self.max = self.max.max(nanos);
-        let value = u64::try_from(nanos).unwrap_or(0);
-        self.histogram.record(value).expect("the histogram grows to any value");
+        let bucket = bucket_of(u64::try_from(nanos).unwrap_or(0));
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
     }
 
     /// Adds all of another one.
     pub(crate) fn merge(&mut self, other: &Latencies) {
+        self.count += other.count;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.histogram.add(&other.histogram).expect("the histogram grows to any value");
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.histogram.len()
+        self.count
     }
 
     /// Exact sum in nanoseconds.
@@ -74,33 +87,37 @@ impl Latencies {
         if self.count() == 0 {
             return LatencySummary::default();
         }
+        let histogram = self.histogram();
         LatencySummary {
             count: self.count(),
             mean_ns: self.mean(),
             min: Nanos(self.min),
             max: Nanos(self.max),
-            quantiles: self.quantiles(),
-            histogram: self.buckets(),
+            quantiles: self.quantiles_in(&histogram),
+            histogram: buckets(&histogram),
         }
     }
 
     /// Each only when 10/(1 − q) latencies or more stand behind it.
     pub(crate) fn quantiles(&self) -> Quantiles {
-        Quantiles {
-            p50: self.quantile(0.5, 20),
-            p90: self.quantile(0.9, 100),
-            p95: self.quantile(0.95, 200),
-            p99: self.quantile(0.99, 1_000),
-            p999: self.quantile(0.999, 10_000),
-            p9999: self.quantile(0.9999, 100_000),
-        }
+        self.quantiles_in(&self.histogram())
     }
 
-    fn quantile(&self, quantile: f64, fewest: u64) -> Option<Nanos> {
-        (self.count() >= fewest).then(|| {
-            let value = self.histogram.value_at_quantile(quantile);
-            Nanos(i64::try_from(value).unwrap_or(i64::MAX).clamp(self.min, self.max))
-        })
+    fn quantiles_in(&self, histogram: &Histogram<u64>) -> Quantiles {
+        let quantile = |quantile: f64, fewest: u64| {
+            (self.count >= fewest).then(|| {
+                let value = histogram.value_at_quantile(quantile);
+                Nanos(i64::try_from(value).unwrap_or(i64::MAX).clamp(self.min, self.max))
+            })
+        };
+        Quantiles {
+            p50: quantile(0.5, 20),
+            p90: quantile(0.9, 100),
+            p95: quantile(0.95, 200),
+            p99: quantile(0.99, 1_000),
+            p999: quantile(0.999, 10_000),
+            p9999: quantile(0.9999, 100_000),
+        }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a statistic of 53 bits is precise enough")]
@@ -108,23 +125,48 @@ impl Latencies {
         self.sum as f64 / self.count() as f64
     }
 
-    /// Upper edges 2^(k/8) and counts, only buckets that hold something. A latency within 0.1 %
-    /// below an edge may be counted above it.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits place a latency well enough")]
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates at the largest time")]
-    fn buckets(&self) -> Vec<(Nanos, u64)> {
-        let mut buckets: Vec<(Nanos, u64)> = Vec::new();
-        for value in self.histogram.iter_recorded() {
-            let nanos = value.value_iterated_to().max(1) as f64;
-            let step = (nanos.log2() * BUCKETS).ceil();
-            let edge = Nanos((step / BUCKETS).exp2().ceil() as i64);
-            match buckets.last_mut() {
-                Some((last, count)) if *last == edge => *count += value.count_at_value(),
-                _ => buckets.push((edge, value.count_at_value())),
-            }
+    fn histogram(&self) -> Histogram<u64> {
+        let mut histogram = Histogram::new(DIGITS).expect("3 is one of the allowed digits");
+        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let value = least_of(bucket);
+            histogram.record_n(value, *count).expect("the histogram grows to any value");
         }
-        buckets
+        histogram
     }
+}
+
+/// The bucket of a value in an HDR histogram of three digits: below 2048 each value has its own,
+/// above that every doubling has 1024. Counting here and filling the histogram once costs a third
+/// of recording each value there.
+#[expect(clippy::cast_possible_truncation, reason = "there are less than 2^16 buckets")]
+fn bucket_of(value: u64) -> usize {
+    let shift = (value | (2 * HALF - 1)).ilog2() - HALF.ilog2();
+    (u64::from(shift) * HALF + (value >> shift)) as usize
+}
+
+/// The least value of a bucket.
+fn least_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let shift = (bucket / HALF).saturating_sub(1);
+    (bucket - shift * HALF) << shift
+}
+
+/// Upper edges 2^(k/8) and counts, only buckets that hold something. A latency within 0.1 %
+/// below an edge may be counted above it.
+#[expect(clippy::cast_precision_loss, reason = "53 bits place a latency well enough")]
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates at the largest time")]
+fn buckets(histogram: &Histogram<u64>) -> Vec<(Nanos, u64)> {
+    let mut buckets: Vec<(Nanos, u64)> = Vec::new();
+    for value in histogram.iter_recorded() {
+        let nanos = value.value_iterated_to().max(1) as f64;
+        let step = (nanos.log2() * BUCKETS).ceil();
+        let edge = Nanos((step / BUCKETS).exp2().ceil() as i64);
+        match buckets.last_mut() {
+            Some((last, count)) if *last == edge => *count += value.count_at_value(),
+            _ => buckets.push((edge, value.count_at_value())),
+        }
+    }
+    buckets
 }
 
 #[cfg(test)]
@@ -176,6 +218,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_bucket_is_one_of_the_histogram(nanos in 0..i64::MAX, shift in 0..63_u32) {
+            let value = u64::try_from(nanos >> shift).unwrap();
+            let mut histogram: Histogram<u64> = Histogram::new(DIGITS).unwrap();
+            histogram.record(value).unwrap();
+            let least = least_of(bucket_of(value));
+            prop_assert_eq!(bucket_of(least), bucket_of(value));
+            prop_assert_eq!(histogram.lowest_equivalent(value), least);
+        }
+
         #[test]
         fn the_median_is_never_low_and_at_most_a_thousandth_high(
             mut nanos in prop::collection::vec(0..1_i64 << 40, 20..200),

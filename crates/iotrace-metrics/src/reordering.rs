@@ -3,17 +3,16 @@
 //! Who overtook whom was found when the requests were put together (`overtaken` of each row):
 //! *a* overtakes *b* when it is issued after *b* and completes before it on the same device.
 
-use std::collections::BTreeMap;
+use iotrace_model::Reordering;
 
-use iotrace_model::{Op, Reordering};
-
+use crate::by_op::ByOp;
 use crate::source::Row;
 
 /// Counts of one device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overtakes {
     /// Requests and overtaken requests.
-    by_op: BTreeMap<Op, (u64, u64)>,
+    by_op: ByOp<(u64, u64)>,
     most: u32,
 }
 
@@ -23,7 +22,7 @@ impl Overtakes {
         let (Some(_), Some(_), Some(times)) = (row.issue, row.complete, row.overtaken) else {
             return;
         };
-        let (requests, overtaken) = self.by_op.entry(row.op).or_default();
+        let (requests, overtaken) = self.by_op.entry(row.op, Default::default);
         *requests += 1;
         *overtaken += u64::from(times > 0);
         self.most = self.most.max(times);
@@ -35,7 +34,7 @@ impl Overtakes {
             requests: self.by_op.values().map(|(requests, _)| requests).sum(),
             overtaken: self.by_op.values().map(|(_, overtaken)| overtaken).sum(),
             most_overtaken: self.most,
-            by_op: self.by_op.into_iter().map(|(op, (all, late))| (op, all, late)).collect(),
+            by_op: self.by_op.iter().map(|(op, (all, late))| (op, *all, *late)).collect(),
             time_above_one: in_flight_share.iter().skip(2).sum(),
         }
     }
@@ -43,6 +42,8 @@ impl Overtakes {
 
 #[cfg(test)]
 mod tests {
+    use iotrace_model::Op;
+
     use super::*;
     use crate::source::tests::row;
 

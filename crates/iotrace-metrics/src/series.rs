@@ -1,93 +1,159 @@
 //! Depth and throughput in at most 240 equal steps of time.
 
-use std::collections::BTreeMap;
-
 use iotrace_model::{Nanos, Op, TimeSeries};
+
+use crate::by_op::ByOp;
 
 /// Most steps of a series.
 const STEPS: i64 = 240;
 
-/// Sums for each step of a span of time.
-#[derive(Debug)]
-pub(crate) struct Series {
+/// Equal steps over a span of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
     from: i64,
     to: i64,
     step: i64,
-    /// Depth × nanoseconds in each step.
-    in_flight: Vec<i128>,
-    queued: Vec<i128>,
-    /// Bytes completed in each step.
-    bytes: BTreeMap<Op, Vec<u64>>,
+    count: usize,
 }
 
-impl Series {
+impl Steps {
     pub(crate) fn new(from: i64, to: i64) -> Self {
         let length = (to - from).max(1);
         let step = round_step(length);
         let whole = length / step + i64::from(length % step != 0);
-        let steps = usize::try_from(whole).unwrap_or(1);
-        Self {
-            from,
-            to,
-            step,
-            in_flight: vec![0; steps],
-            queued: vec![0; steps],
-            bytes: BTreeMap::new(),
+        Self { from, to, step, count: usize::try_from(whole).unwrap_or(1) }
+    }
+
+    pub(crate) fn areas(self) -> Areas {
+        Areas { steps: self, at: At::default(), open: 0, sums: vec![0; self.count] }
+    }
+
+    pub(crate) fn bytes(self) -> Bytes {
+        Bytes { steps: self, at: At::default(), sums: ByOp::default() }
+    }
+
+    fn start_of(self, place: usize) -> i64 {
+        self.from + self.step * i64::try_from(place).unwrap_or(0)
+    }
+
+    /// The length of a step; the last one may be cut short by the end of the span.
+    #[expect(clippy::cast_precision_loss, reason = "a statistic of 53 bits is precise enough")]
+    fn width(self, place: usize) -> f64 {
+        (self.to - self.start_of(place)).clamp(1, self.step) as f64
+    }
+}
+
+/// The step of the last time asked for: the next time most often lies in the same one.
+#[derive(Clone, Copy, Debug, Default)]
+struct At {
+    place: usize,
+    /// Its first time and the one after its last; equal before any was asked for.
+    from: i64,
+    to: i64,
+}
+
+impl At {
+    fn find(&mut self, steps: Steps, time: i64) -> usize {
+        if time < self.from || time >= self.to {
+            self.place = usize::try_from((time - steps.from) / steps.step).unwrap_or(0);
+            self.from = steps.start_of(self.place);
+            self.to = steps.start_of(self.place + 1);
+        }
+        self.place
+    }
+}
+
+/// A depth summed up over time in each step.
+#[derive(Debug)]
+pub(crate) struct Areas {
+    steps: Steps,
+    at: At,
+    /// Depth × nanoseconds of the step at `at` that are not in `sums` yet.
+    open: i128,
+    sums: Vec<i128>,
+}
+
+impl Areas {
+    /// The start of the span.
+    pub(crate) fn from(&self) -> i64 {
+        self.steps.from
+    }
+
+    /// A depth lasts from one time to another.
+    #[inline]
+    pub(crate) fn advance(&mut self, from: i64, to: i64, depth: i64) {
+        if self.at.from <= from && to <= self.at.to {
+            self.open += i128::from(to - from) * i128::from(depth);
+        } else {
+            self.advance_further(from, to, depth);
         }
     }
 
-    /// Both depths last from one time to another.
-    pub(crate) fn advance(&mut self, from: i64, to: i64, in_flight: i64, queued: i64) {
-        let mut now = from.max(self.from);
-        let to = to.min(self.to);
+    fn advance_further(&mut self, from: i64, to: i64, depth: i64) {
+        let mut now = from.max(self.steps.from);
+        let to = to.min(self.steps.to);
         while now < to {
-            let place = self.place(now);
-            let end = self.start_of(place + 1).min(to);
-            let elapsed = i128::from(end - now);
-            for (sums, depth) in [(&mut self.in_flight, in_flight), (&mut self.queued, queued)] {
-                if let Some(sum) = sums.get_mut(place) {
-                    *sum += elapsed * i128::from(depth);
-                }
-            }
+            self.close();
+            self.at.find(self.steps, now);
+            let end = self.at.to.min(to);
+            self.open = i128::from(end - now) * i128::from(depth);
             now = end;
         }
     }
 
+    /// Adds what was summed up of the present step.
+    fn close(&mut self) {
+        if let Some(sum) = self.sums.get_mut(self.at.place) {
+            *sum += std::mem::take(&mut self.open);
+        }
+    }
+
+    /// Depth × nanoseconds over all steps.
+    pub(crate) fn total(&self) -> i128 {
+        self.sums.iter().sum::<i128>() + self.open
+    }
+
+    /// The time-weighted mean of each step.
+    #[expect(clippy::cast_precision_loss, reason = "a statistic of 53 bits is precise enough")]
+    pub(crate) fn means(&self) -> Vec<f64> {
+        let open = |place| if place == self.at.place { self.open } else { 0 };
+        let sums = self.sums.iter().enumerate();
+        sums.map(|(place, sum)| (sum + open(place)) as f64 / self.steps.width(place)).collect()
+    }
+}
+
+/// Bytes completed in each step.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    steps: Steps,
+    at: At,
+    sums: ByOp<Vec<u64>>,
+}
+
+impl Bytes {
     /// A request completes. What completes at the very end belongs to the last step.
     pub(crate) fn complete(&mut self, time: i64, op: Op, bytes: u64) {
-        let (place, steps) = (self.place(time), self.in_flight.len());
-        let sums = self.bytes.entry(op).or_insert_with(|| vec![0; steps]);
-        if let Some(sum) = sums.get_mut(place.min(steps - 1)) {
+        let last = self.steps.count - 1;
+        let place = self.at.find(self.steps, time).min(last);
+        if let Some(sum) = self.sums.entry(op, || vec![0; last + 1]).get_mut(place) {
             *sum = sum.saturating_add(bytes);
         }
     }
 
+    /// The series of these bytes and two depths.
     #[expect(clippy::cast_precision_loss, reason = "a statistic of 53 bits is precise enough")]
-    pub(crate) fn finish(self) -> TimeSeries {
-        // The last step may be cut short by the end of the span.
-        let width = |place: usize| (self.to - self.start_of(place)).clamp(1, self.step) as f64;
-        let mean = |sums: &[i128]| -> Vec<f64> {
-            sums.iter().enumerate().map(|(place, sum)| *sum as f64 / width(place)).collect()
-        };
+    pub(crate) fn series(&self, in_flight: Vec<f64>, queued: Vec<f64>) -> TimeSeries {
         let rate = |bytes: &[u64]| -> Vec<f64> {
             let rates = bytes.iter().enumerate();
-            rates.map(|(place, bytes)| *bytes as f64 * 1e9 / width(place)).collect()
+            rates.map(|(place, sum)| *sum as f64 * 1e9 / self.steps.width(place)).collect()
         };
         TimeSeries {
-            start: Nanos(self.from),
-            step: Nanos(self.step),
-            in_flight: mean(&self.in_flight),
-            queued: mean(&self.queued),
-            bytes_per_second: self.bytes.iter().map(|(op, bytes)| (*op, rate(bytes))).collect(),
+            start: Nanos(self.steps.from),
+            step: Nanos(self.steps.step),
+            in_flight,
+            queued,
+            bytes_per_second: self.sums.iter().map(|(op, bytes)| (op, rate(bytes))).collect(),
         }
-    }
-
-    fn place(&self, time: i64) -> usize {
-        usize::try_from((time - self.from) / self.step).unwrap_or(0)
-    }
-
-    fn start_of(&self, place: usize) -> i64 {
-        self.from + self.step * i64::try_from(place).unwrap_or(0)
     }
 }
 
@@ -122,11 +188,13 @@ mod tests {
     #[test]
     fn what_lasts_over_several_steps_is_shared_out() {
         // 485 ns in steps of 5 ns: 97 steps.
-        let mut series = Series::new(1000, 1485);
-        series.advance(1003, 1012, 2, 3);
-        series.complete(1012, Op::Write, 10);
-        series.complete(1485, Op::Read, 20);
-        let series = series.finish();
+        let steps = Steps::new(1000, 1485);
+        let (mut in_flight, mut queued, mut bytes) = (steps.areas(), steps.areas(), steps.bytes());
+        in_flight.advance(1003, 1012, 2);
+        queued.advance(1003, 1012, 3);
+        bytes.complete(1012, Op::Write, 10);
+        bytes.complete(1485, Op::Read, 20);
+        let series = bytes.series(in_flight.means(), queued.means());
         assert_eq!((series.start, series.step), (Nanos(1000), Nanos(5)));
         assert_eq!(series.in_flight.len(), 97);
         // 2 ns, 5 ns and 2 ns of 5 at depth 2.
@@ -142,10 +210,11 @@ mod tests {
     #[test]
     fn the_last_step_may_be_short() {
         // 481 ns: 96 steps of 5 ns and one of 1 ns.
-        let mut series = Series::new(0, 481);
-        series.advance(0, 481, 1, 1);
-        series.complete(481, Op::Read, 3);
-        let series = series.finish();
+        let steps = Steps::new(0, 481);
+        let (mut depth, mut bytes) = (steps.areas(), steps.bytes());
+        depth.advance(0, 481, 1);
+        bytes.complete(481, Op::Read, 3);
+        let series = bytes.series(depth.means(), depth.means());
         assert_eq!(series.in_flight, vec![1.0; 97]);
         assert_eq!(series.bytes_per_second[0].1[96..], [3e9]);
     }

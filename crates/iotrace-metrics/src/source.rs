@@ -1,41 +1,37 @@
-//! The rows of `requests.parquet`, a slice at a time. Polars stays in here.
+//! The rows of `requests.parquet`, a block at a time. Polars stays in here.
 //!
 //! A table is input like any other: words and times that no version of iotrace writes are errors
 //! that name the row, and stamps out of order are taken as not seen and counted. Behind this
 //! module `queue ≤ insert ≤ issue ≤ complete` holds for whatever of them is there, and no
 //! difference of two times overflows.
+//!
+//! ```text
+//!   caller's thread       reads slice n + 1 ──►│ one slice waits for nobody: the channel has
+//!   a second thread       rows of slice n ──► take     no room, so memory holds two slices
+//! ```
+
+mod cells;
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
-use iotrace_dataset::columns;
 use iotrace_model::{DeviceId, Op, Status};
 use polars::error::PolarsError;
-use polars::prelude::{DataFrame, ParquetReader, PolarsResult, SerReader};
+use polars::prelude::{DataFrame, ParallelStrategy, ParquetReader, SerReader};
 
 use crate::Error;
 
-/// Rows read at once: as many as a row group of our own tables has.
+/// Most rows read at once; a row group of our own tables has no more.
 const SLICE: usize = 1 << 18;
+/// Rows handed on at once: few enough to stay in the cache.
+const BLOCK: usize = 1 << 10;
 /// Times beyond this many nanoseconds from the start (73 years) are no times.
 const LATEST: i64 = 1 << 61;
-
-const COLUMNS: [&str; 14] = [
-    columns::DEVICE,
-    columns::OP,
-    columns::STATUS,
-    columns::PROTOCOL,
-    columns::LENGTH_BYTES,
-    columns::QUEUE_NS,
-    columns::INSERT_NS,
-    columns::ISSUE_NS,
-    columns::COMPLETE_NS,
-    columns::REQUEUES,
-    columns::FRONT_MERGES,
-    columns::BACK_MERGES,
-    columns::OVERTAKEN,
-    columns::ERROR,
-];
+/// The largest block that glibc may be made to keep.
+const LARGEST_KEPT: usize = (32 << 20) - (64 << 10);
 
 /// What the metrics need of a request. Times are nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,110 +55,124 @@ pub(crate) struct Row {
     pub(crate) backwards: bool,
 }
 
-/// Calls `take` with every slice of rows, in the order of the table.
-pub(crate) fn for_each_slice(path: &Path, mut take: impl FnMut(&[Row])) -> Result<(), Error> {
-    let name = path.display().to_string();
-    let open = || File::open(path).map_err(|source| Error::Open { path: name.clone(), source });
-    let table =
-        |source: PolarsError| Error::Table { path: name.clone(), reason: source.to_string() };
-    let total = ParquetReader::new(open()?).num_rows().map_err(table)?;
-    let mut rows = Vec::new();
-    for start in (0..total).step_by(SLICE) {
-        let frame = ParquetReader::new(open()?)
-            .with_columns(Some(COLUMNS.map(str::to_owned).to_vec()))
-            .with_slice(Some((start, SLICE.min(total - start))))
-            .finish()
-            .map_err(table)?;
-        let columns = Columns::of(&frame).map_err(table)?;
-        rows.clear();
-        for place in 0..frame.height() {
-            rows.push(columns.row(place).map_err(|Stranger { column, value }| Error::Value {
-                path: name.clone(),
-                row: start + place,
-                column,
-                value,
-            })?);
+/// Calls `take` with every block of rows, in the order of the table, on a second thread.
+pub(crate) fn for_each_block(path: &Path, take: impl FnMut(&[Row]) + Send) -> Result<(), Error> {
+    keep_freed_memory();
+    let table = Table { path, name: path.display().to_string() };
+    let slices = table.slices()?;
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let table = &table;
+        let worker = scope.spawn(move || table.take_all(receiver, take));
+        let mut read = Ok(());
+        for slice in slices {
+            let start = slice.start;
+            let sent = table.read(slice).map(|frame| sender.send((start, frame)));
+            match sent {
+                Ok(Ok(())) => {}
+                // Whoever takes them has met a row that is none, and returns the error.
+                Ok(Err(_)) => break,
+                Err(error) => {
+                    read = Err(error);
+                    break;
+                }
+            }
         }
-        take(&rows);
-    }
-    Ok(())
+        drop(sender);
+        let taken = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // The rows taken came before the slice that cannot be read.
+        taken.and(read)
+    })
 }
 
-/// A value that no version of iotrace writes.
-struct Stranger {
-    column: &'static str,
-    value: String,
+/// Makes the allocator keep what a slice has freed for the next one. glibc returns every large
+/// block to the kernel until it has seen a larger one freed; then each slice costs page faults,
+/// more than half of the time that reading takes. The memory asked for here is never touched.
+fn keep_freed_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGEST_KEPT)));
 }
 
-/// The columns of a slice, all of one length.
-struct Columns<'a> {
-    device: Vec<Option<&'a str>>,
-    op: Vec<Option<&'a str>>,
-    status: Vec<Option<&'a str>>,
-    protocol: Vec<Option<&'a str>>,
-    length_bytes: Vec<Option<u64>>,
-    queue: Vec<Option<i64>>,
-    insert: Vec<Option<i64>>,
-    issue: Vec<Option<i64>>,
-    complete: Vec<Option<i64>>,
-    requeues: Vec<Option<u32>>,
-    front_merges: Vec<Option<u32>>,
-    back_merges: Vec<Option<u32>>,
-    overtaken: Vec<Option<u32>>,
-    error: Vec<Option<i32>>,
+/// A table and what errors call it.
+struct Table<'a> {
+    path: &'a Path,
+    name: String,
 }
 
-impl<'a> Columns<'a> {
-    fn of(frame: &'a DataFrame) -> PolarsResult<Self> {
-        let texts = |name| -> PolarsResult<Vec<Option<&'a str>>> {
-            Ok(frame.column(name)?.str()?.iter().collect())
-        };
-        let times = |name| -> PolarsResult<Vec<Option<i64>>> {
-            Ok(frame.column(name)?.i64()?.iter().collect())
-        };
-        let counts = |name| -> PolarsResult<Vec<Option<u32>>> {
-            Ok(frame.column(name)?.u32()?.iter().collect())
-        };
-        Ok(Self {
-            device: texts(columns::DEVICE)?,
-            op: texts(columns::OP)?,
-            status: texts(columns::STATUS)?,
-            protocol: texts(columns::PROTOCOL)?,
-            length_bytes: frame.column(columns::LENGTH_BYTES)?.u64()?.iter().collect(),
-            queue: times(columns::QUEUE_NS)?,
-            insert: times(columns::INSERT_NS)?,
-            issue: times(columns::ISSUE_NS)?,
-            complete: times(columns::COMPLETE_NS)?,
-            requeues: counts(columns::REQUEUES)?,
-            front_merges: counts(columns::FRONT_MERGES)?,
-            back_merges: counts(columns::BACK_MERGES)?,
-            overtaken: counts(columns::OVERTAKEN)?,
-            error: frame.column(columns::ERROR)?.i32()?.iter().collect(),
-        })
+impl Table<'_> {
+    /// Stretches of rows that never cross from one row group into the next, unless those are
+    /// small.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the type cannot be named here")]
+    fn slices(&self) -> Result<Vec<Range<usize>>, Error> {
+        let mut reader = ParquetReader::new(self.open()?);
+        let metadata = reader.get_metadata().map_err(|source| self.broken(&source))?;
+        Ok(slices(metadata.row_groups.iter().map(|group| group.num_rows())))
     }
 
-    fn row(&self, place: usize) -> Result<Row, Stranger> {
-        let count = |column: &[Option<u32>]| at(column, place).unwrap_or(0);
-        let status = |text: &str| Status::ALL.into_iter().find(|status| status.name() == text);
-        let mut row = Row {
-            device: word(columns::DEVICE, at(&self.device, place), DeviceId::parse)?,
-            op: word(columns::OP, at(&self.op, place), Op::from_name)?,
-            status: word(columns::STATUS, at(&self.status, place), status)?,
-            length_bytes: at(&self.length_bytes, place).unwrap_or(0),
-            queue: time(columns::QUEUE_NS, at(&self.queue, place))?,
-            insert: time(columns::INSERT_NS, at(&self.insert, place))?,
-            issue: time(columns::ISSUE_NS, at(&self.issue, place))?,
-            complete: time(columns::COMPLETE_NS, at(&self.complete, place))?,
-            requeues: count(&self.requeues),
-            merges: count(&self.front_merges).saturating_add(count(&self.back_merges)),
-            overtaken: at(&self.overtaken, place),
-            queued_command: at(&self.protocol, place).map(|name| name.starts_with("ata_ncq")),
-            failed: at(&self.error, place).is_some_and(|error| error != 0),
-            backwards: false,
-        };
-        row.drop_what_runs_backwards();
-        Ok(row)
+    fn read(&self, slice: Range<usize>) -> Result<DataFrame, Error> {
+        let mut frame = ParquetReader::new(self.open()?)
+            .with_columns(Some(cells::COLUMNS.map(str::to_owned).to_vec()))
+            .with_slice(Some((slice.start, slice.len())))
+            .read_parallel(ParallelStrategy::None)
+            .finish()
+            .map_err(|source| self.broken(&source))?;
+        frame.rechunk_mut();
+        Ok(frame)
     }
+
+    fn take_all(
+        &self,
+        slices: mpsc::Receiver<(usize, DataFrame)>,
+        mut take: impl FnMut(&[Row]),
+    ) -> Result<(), Error> {
+        let mut rows = Vec::with_capacity(BLOCK);
+        for (start, frame) in slices {
+            let mut cells = cells::rows(&frame).map_err(|source| self.broken(&source))?;
+            for first in (0..frame.height()).step_by(BLOCK) {
+                rows.clear();
+                for place in first..frame.height().min(first + BLOCK) {
+                    let row = cells(place).map_err(|stranger| self.stranger(start, stranger))?;
+                    rows.push(row);
+                }
+                take(&rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<File, Error> {
+        File::open(self.path).map_err(|source| Error::Open { path: self.name.clone(), source })
+    }
+
+    fn broken(&self, source: &PolarsError) -> Error {
+        Error::Table { path: self.name.clone(), reason: source.to_string() }
+    }
+
+    fn stranger(&self, start: usize, stranger: cells::Stranger) -> Error {
+        let cells::Stranger { place, column, value } = stranger;
+        Error::Value { path: self.name.clone(), row: start + place, column, value }
+    }
+}
+
+/// Cuts row groups that are too long and joins those that are short.
+fn slices(row_groups: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let mut slices: Vec<Range<usize>> = Vec::new();
+    let mut end = 0;
+    for rows in row_groups {
+        let mut from = end;
+        end += rows;
+        if let Some(last) = slices.last_mut()
+            && last.len() + rows <= SLICE
+        {
+            last.end = end;
+            continue;
+        }
+        while from < end {
+            let to = end.min(from + SLICE);
+            slices.push(from..to);
+            from = to;
+        }
+    }
+    slices
 }
 
 impl Row {
@@ -179,28 +189,6 @@ impl Row {
                 None => {}
             }
         }
-    }
-}
-
-fn at<T: Copy>(column: &[Option<T>], place: usize) -> Option<T> {
-    column.get(place).copied().flatten()
-}
-
-fn word<T>(
-    column: &'static str,
-    text: Option<&str>,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<T, Stranger> {
-    let stranger = || Stranger { column, value: text.unwrap_or("null").to_owned() };
-    text.and_then(parse).ok_or_else(stranger)
-}
-
-fn time(column: &'static str, time: Option<i64>) -> Result<Option<i64>, Stranger> {
-    match time {
-        Some(time) if !(-LATEST..=LATEST).contains(&time) => {
-            Err(Stranger { column, value: time.to_string() })
-        }
-        known => Ok(known),
     }
 }
 
@@ -238,6 +226,17 @@ pub(crate) mod tests {
         row.drop_what_runs_backwards();
         assert_eq!([row.queue, row.insert, row.issue], expected);
         assert_eq!(row.backwards, backwards);
+    }
+
+    #[test]
+    fn slices_end_where_row_groups_do_unless_those_are_short() {
+        let cut = |groups: &[usize]| slices(groups.iter().copied());
+        assert!(cut(&[]).is_empty());
+        assert!(cut(&[0]).is_empty());
+        assert_eq!(cut(&[SLICE, SLICE, 5]), [0..SLICE, SLICE..2 * SLICE, 2 * SLICE..2 * SLICE + 5]);
+        assert_eq!(cut(&[10, 20, 30]), vec![Range { start: 0, end: 60 }]);
+        assert_eq!(cut(&[10, SLICE, 1]), [0..10, 10..SLICE + 10, SLICE + 10..SLICE + 11]);
+        assert_eq!(cut(&[SLICE + 7]), [0..SLICE, SLICE..SLICE + 7]);
     }
 
     #[test]

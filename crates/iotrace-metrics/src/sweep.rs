@@ -1,179 +1,36 @@
 //! Replays the requests of one device in the order of time: depths, series, fairness.
 //!
-//! Rows come about in the order of completion, what begins must be sorted in. A heap holds what
-//! an unread row could still come before: the first pass has found by how much a completion may
-//! be late (`disorder`) and how long a request lasts. One request that hangs for half a minute
-//! must not keep half a minute of others in memory, so the first pass also keeps the longest
-//! requests; their beginnings are in the heap from the start, and the heap's reach is that of the
-//! longest among all others.
+//! Rows come about in the order of completion, what begins must be sorted in. Lives are gathered
+//! until there are enough to be worth sorting; then everything is replayed that no unread row
+//! can come before (`outline` says how that is known), and the rest waits for the next round.
 //!
 //! ```text
 //! ──────────────┬────── reach ──────┬─ disorder ─┐
-//!    replayed   │          in the heap           │ latest completion read
+//!    replayed   │      waiting      │            │ latest completion read
 //! ```
 //!
-//! At equal times a completion comes first and an issue next, so that requests back to back at
-//! depth 1 never look like 2. A stay of no length is no step at all.
+//! The three depths and the rivals hang on different stamps and on nothing of each other, so each
+//! merges two sorted streams of its own: what begins and what ends. `Service` has all that hangs
+//! on the issue, `Demand` all that hangs on the queue event; they may run at the same time.
+//!
+//! At equal times a completion comes first. A stay of no length is no step at all.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod stream;
 
 use iotrace_model::{DepthSummary, Op, TimeSeries};
 
+use self::stream::{Ends, Stream, Timed};
 use crate::depth::Depth;
 use crate::fairness::Rivals;
-use crate::series::Series;
-use crate::source::Row;
-
-/// How many of the longest requests are known before the replay.
-const LONGEST_KEPT: usize = 1 << 14;
-
-/// What the first pass finds out for the second, from the complete rows of one device.
-#[derive(Debug)]
-pub(crate) struct Outline {
-    span: Option<(i64, i64)>,
-    latest: i64,
-    /// By how much a row's completion was before an earlier row's.
-    disorder: i64,
-    kept: usize,
-    /// The longest lives, the shortest of them on top.
-    longest: BinaryHeap<Reverse<(i64, Life)>>,
-    /// Longest life that was not kept; every life longer than it is in `longest`.
-    reach: i64,
-}
-
-impl Default for Outline {
-    fn default() -> Self {
-        Self::keeping(LONGEST_KEPT)
-    }
-}
-
-impl Outline {
-    fn keeping(kept: usize) -> Self {
-        Self {
-            span: None,
-            latest: i64::MIN,
-            disorder: 0,
-            kept,
-            longest: BinaryHeap::new(),
-            reach: -1,
-        }
-    }
-
-    /// Takes a row that has a completion.
-    pub(crate) fn push(&mut self, row: &Row) {
-        let Some(life) = Life::of(row) else { return };
-        let (from, to) = self.span.unwrap_or((life.begin(), life.complete));
-        self.span = Some((from.min(life.begin()), to.max(life.complete)));
-        self.latest = self.latest.max(life.complete);
-        self.disorder = self.disorder.max(self.latest - life.complete);
-        if life.length() > self.reach {
-            self.longest.push(Reverse((life.length(), life)));
-            if self.longest.len() > self.kept
-                && let Some(Reverse((length, _))) = self.longest.pop()
-            {
-                self.reach = self.reach.max(length);
-            }
-        }
-    }
-
-    /// First beginning and last completion; `None` without a complete row.
-    pub(crate) fn span(&self) -> Option<(i64, i64)> {
-        self.span
-    }
-}
-
-/// The times of a complete request, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Life {
-    queue: Option<i64>,
-    insert: Option<i64>,
-    issue: Option<i64>,
-    complete: i64,
-    op: Op,
-    bytes: u64,
-}
-
-impl Life {
-    fn of(row: &Row) -> Option<Self> {
-        let Row { queue, insert, issue, complete, op, length_bytes: bytes, .. } = *row;
-        Some(Self { queue, insert, issue, complete: complete?, op, bytes })
-    }
-
-    fn begin(&self) -> i64 {
-        self.queue.or(self.insert).or(self.issue).unwrap_or(self.complete)
-    }
-
-    fn length(&self) -> i64 {
-        self.complete - self.begin()
-    }
-
-    /// Since when the layer above wants it.
-    fn wanted(&self) -> Option<i64> {
-        self.queue.or(self.issue)
-    }
-
-    fn beginnings(self) -> impl Iterator<Item = Step> {
-        let step = move |time, kind| Step { time, kind, life: self };
-        let queue = self.wanted().map(|time| step(time, Kind::Queue));
-        let insert = self.insert.map(|time| step(time, Kind::Insert));
-        let issue = self.issue.map(|time| step(time, Kind::Issue));
-        [queue, insert, issue].into_iter().flatten()
-    }
-
-    /// Whether a stay from a time that was seen to another one has any length.
-    fn stays(from: Option<i64>, to: Option<i64>) -> bool {
-        from.zip(to).is_some_and(|(from, to)| from < to)
-    }
-
-    fn is_queued(&self) -> bool {
-        Self::stays(self.queue, Some(self.complete))
-    }
-
-    fn is_scheduled(&self) -> bool {
-        Self::stays(self.insert, self.issue)
-    }
-
-    fn is_in_flight(&self) -> bool {
-        Self::stays(self.issue, Some(self.complete))
-    }
-
-    fn is_wanted(&self) -> bool {
-        Self::stays(self.wanted(), Some(self.complete))
-    }
-}
-
-/// What happens to a request, in the order at equal times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Complete,
-    Issue,
-    Queue,
-    Insert,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Step {
-    time: i64,
-    kind: Kind,
-    life: Life,
-}
+use crate::life::Life;
+use crate::outline::Outline;
+use crate::series::{Bytes, Steps};
 
 /// The replay.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    to: i64,
-    reach: i64,
-    disorder: i64,
-    latest: i64,
-    waiting: BinaryHeap<Reverse<Step>>,
-    now: i64,
-    in_flight: Depth,
-    queued: Depth,
-    scheduled: Depth,
-    saw_insert: bool,
-    series: Series,
-    rivals: Rivals,
+    service: Service,
+    demand: Demand,
 }
 
 /// What came of it.
@@ -188,106 +45,188 @@ pub(crate) struct Swept {
 
 impl Sweep {
     /// `None` when the first pass saw no complete row.
-    pub(crate) fn new(outline: Outline) -> Option<Self> {
-        let (from, to) = outline.span?;
-        let reach = outline.reach;
-        let known = outline.longest.into_iter().filter(|Reverse((length, _))| *length > reach);
-        Some(Self {
-            to,
-            reach,
-            disorder: outline.disorder,
-            latest: i64::MIN,
-            waiting: known.flat_map(|Reverse((_, life))| life.beginnings()).map(Reverse).collect(),
-            now: from,
-            in_flight: Depth::default(),
-            queued: Depth::default(),
-            scheduled: Depth::default(),
+    pub(crate) fn new(outline: &Outline) -> Option<Self> {
+        let (from, to) = outline.span()?;
+        let (steps, [one, other]) = (Steps::new(from, to), [(); 2].map(|()| Ends::new(outline)));
+        let [in_flight, scheduled, queued] = [(); 3].map(|()| Depth::new(steps.areas()));
+        let mut service = Service {
+            ends: one,
+            inserts: Stream::default(),
+            issues: Stream::default(),
+            in_flight,
+            scheduled,
             saw_insert: false,
-            series: Series::new(from, to),
-            rivals: Rivals::default(),
-        })
+        };
+        let mut demand = Demand {
+            ends: other,
+            wishes: Stream::default(),
+            queued,
+            rivals: Rivals::new(from),
+            bytes: steps.bytes(),
+        };
+        for life in outline.longest() {
+            service.begin(&life);
+            demand.begin(&life);
+        }
+        service.inserts.keep_for_later();
+        service.issues.keep_for_later();
+        demand.wishes.keep_for_later();
+        Some(Self { service, demand })
     }
 
     /// Takes the next complete row, of the same rows and in the same order as in the first pass.
-    pub(crate) fn push(&mut self, row: &Row) {
-        let Some(life) = Life::of(row) else { return };
-        if life.length() <= self.reach {
-            self.waiting.extend(life.beginnings().map(Reverse));
-        }
-        self.waiting.push(Reverse(Step { time: life.complete, kind: Kind::Complete, life }));
-        self.latest = self.latest.max(life.complete);
-        let settled = self.latest - self.disorder - self.reach.max(0);
-        while let Some(Reverse(next)) = self.waiting.peek().copied()
-            && next.time < settled
-        {
-            self.waiting.pop();
-            self.apply(&next);
-        }
+    pub(crate) fn push(&mut self, life: &Life) {
+        self.service.push(life);
+        self.demand.push(life);
     }
 
-    pub(crate) fn finish(mut self) -> Swept {
-        while let Some(Reverse(next)) = self.waiting.pop() {
-            self.apply(&next);
+    /// Both halves, to be given the same rows as one `push` would.
+    pub(crate) fn halves(&mut self) -> (&mut Service, &mut Demand) {
+        (&mut self.service, &mut self.demand)
+    }
+
+    pub(crate) fn finish(self) -> Swept {
+        let Self { mut service, mut demand } = self;
+        service.replay(i64::MAX);
+        demand.replay(i64::MAX);
+        let to = service.ends.to;
+        for depth in [&mut service.in_flight, &mut service.scheduled, &mut demand.queued] {
+            depth.advance(to);
         }
-        self.advance(self.to);
         Swept {
-            in_flight: self.in_flight.summary(),
-            queued: self.queued.summary(),
-            scheduled: self.saw_insert.then(|| self.scheduled.summary()),
-            series: self.series.finish(),
-            rivals: self.rivals,
+            in_flight: service.in_flight.summary(),
+            queued: demand.queued.summary(),
+            scheduled: service.saw_insert.then(|| service.scheduled.summary()),
+            series: demand.bytes.series(service.in_flight.steps(), demand.queued.steps()),
+            rivals: demand.rivals,
+        }
+    }
+}
+
+/// In the scheduler, and in the driver.
+#[derive(Debug)]
+pub(crate) struct Service {
+    ends: Ends,
+    inserts: Stream<i64>,
+    issues: Stream<Issue>,
+    in_flight: Depth,
+    scheduled: Depth,
+    saw_insert: bool,
+}
+
+/// An issue that ends a stay in the scheduler, begins one in the driver, or both.
+#[derive(Clone, Copy, Debug)]
+struct Issue {
+    time: i64,
+    was_scheduled: bool,
+    is_in_flight: bool,
+}
+
+impl Timed for Issue {
+    fn time(&self) -> i64 {
+        self.time
+    }
+}
+
+impl Service {
+    /// Takes the next complete row.
+    pub(crate) fn push(&mut self, life: &Life) {
+        self.saw_insert |= life.insert().is_some();
+        if life.length() <= self.ends.reach {
+            self.begin(life);
+        }
+        if let Some(settled) = self.ends.push(life) {
+            self.replay(settled);
+            self.ends.wait(self.issues.waiting.len());
         }
     }
 
-    fn advance(&mut self, time: i64) {
-        let elapsed = time - self.now;
-        if elapsed <= 0 {
-            return;
+    fn begin(&mut self, life: &Life) {
+        let (was_scheduled, is_in_flight) = (life.is_scheduled(), life.is_in_flight());
+        if was_scheduled {
+            self.inserts.waiting.extend(life.insert());
         }
-        self.series.advance(self.now, time, self.in_flight.now(), self.queued.now());
-        for depth in [&mut self.in_flight, &mut self.queued, &mut self.scheduled] {
-            depth.advance(elapsed);
+        if was_scheduled || is_in_flight {
+            let issue = |time| Issue { time, was_scheduled, is_in_flight };
+            self.issues.waiting.extend(life.issue().map(issue));
         }
-        self.rivals.advance(elapsed);
-        self.now = time;
     }
 
-    fn apply(&mut self, Step { time, kind, life }: &Step) {
-        self.advance(*time);
-        match kind {
-            Kind::Queue => {
-                if life.is_queued() {
-                    self.queued.enter();
-                }
-                if life.is_wanted() {
-                    self.rivals.begin(life.op, *time);
-                }
-            }
-            Kind::Insert => {
-                self.saw_insert = true;
-                if life.is_scheduled() {
-                    self.scheduled.enter();
-                }
-            }
-            Kind::Issue => {
-                if life.is_scheduled() {
-                    self.scheduled.leave();
-                }
-                if life.is_in_flight() {
-                    self.in_flight.enter();
-                }
-            }
-            Kind::Complete => {
-                if life.is_in_flight() {
-                    self.in_flight.leave();
-                }
-                if life.is_queued() {
-                    self.queued.leave();
-                }
-                self.rivals.end(life.op, *time, life.bytes, life.is_wanted());
-                self.series.complete(*time, life.op, life.bytes);
-            }
+    /// Replays everything before a time.
+    fn replay(&mut self, before: i64) {
+        let ends = self.ends.settle(before);
+        let (inserts, issues) = (self.inserts.settle(before), self.issues.settle(before));
+        let end = |life: &Life| life.is_in_flight().then_some(life.complete);
+        let begin = |issue: &Issue| issue.is_in_flight.then_some(issue.time);
+        self.in_flight.replay(
+            self.issues.first(issues).iter().filter_map(begin),
+            self.ends.first(ends).iter().filter_map(end),
+        );
+        let leave = |issue: &Issue| issue.was_scheduled.then_some(issue.time);
+        self.scheduled.replay(
+            self.inserts.first(inserts).iter().copied(),
+            self.issues.first(issues).iter().filter_map(leave),
+        );
+        self.ends.lives.drain(..ends);
+        self.inserts.waiting.drain(..inserts);
+        self.issues.waiting.drain(..issues);
+    }
+}
+
+/// What the layer above waits for, and gets.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    ends: Ends,
+    wishes: Stream<Wish>,
+    queued: Depth,
+    rivals: Rivals,
+    bytes: Bytes,
+}
+
+/// The queue event, or the issue where none was seen.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    time: i64,
+    op: Op,
+    is_queued: bool,
+}
+
+impl Timed for Wish {
+    fn time(&self) -> i64 {
+        self.time
+    }
+}
+
+impl Demand {
+    /// Takes the next complete row.
+    pub(crate) fn push(&mut self, life: &Life) {
+        self.bytes.complete(life.complete, life.op, life.bytes);
+        if life.length() <= self.ends.reach {
+            self.begin(life);
         }
+        if let Some(settled) = self.ends.push(life) {
+            self.replay(settled);
+            self.ends.wait(self.wishes.waiting.len());
+        }
+    }
+
+    fn begin(&mut self, life: &Life) {
+        if life.is_wanted() {
+            let wish = |time| Wish { time, op: life.op, is_queued: life.is_queued() };
+            self.wishes.waiting.extend(life.wanted().map(wish));
+        }
+    }
+
+    /// Replays everything before a time.
+    fn replay(&mut self, before: i64) {
+        let (ends, wishes) = (self.ends.settle(before), self.wishes.settle(before));
+        let end = |life: &Life| life.is_queued().then_some(life.complete);
+        let begin = |wish: &Wish| wish.is_queued.then_some(wish.time);
+        let (all_ends, all_wishes) = (self.ends.first(ends), self.wishes.first(wishes));
+        self.queued.replay(all_wishes.iter().filter_map(begin), all_ends.iter().filter_map(end));
+        self.rivals.replay(all_wishes.iter().map(|wish| (wish.time, wish.op)), all_ends.iter());
+        self.ends.lives.drain(..ends);
+        self.wishes.waiting.drain(..wishes);
     }
 }
 
@@ -296,21 +235,24 @@ pub(crate) mod tests {
     use iotrace_model::Nanos;
     use proptest::prelude::*;
 
+    use super::stream::BATCH;
     use super::*;
+    use crate::source::Row;
     use crate::source::tests::row;
 
     pub(crate) fn sweep(rows: &[Row]) -> Swept {
-        sweep_keeping(LONGEST_KEPT, rows)
+        sweep_keeping(usize::MAX, rows)
     }
 
     fn sweep_keeping(kept: usize, rows: &[Row]) -> Swept {
+        let lives: Vec<Life> = rows.iter().filter_map(Life::of).collect();
         let mut outline = Outline::keeping(kept);
-        for row in rows {
-            outline.push(row);
+        for life in &lives {
+            outline.push(*life);
         }
-        let mut sweep = Sweep::new(outline).unwrap();
-        for row in rows {
-            sweep.push(row);
+        let mut sweep = Sweep::new(&outline).unwrap();
+        for life in &lives {
+            sweep.push(life);
         }
         sweep.finish()
     }
@@ -353,19 +295,21 @@ pub(crate) mod tests {
     #[test]
     fn one_hanging_request_does_not_fill_the_memory() {
         let mut rows: Vec<Row> =
-            (0..10_000).map(|at| row(Op::Read, at * 10, at * 10, at * 10 + 10)).collect();
-        rows.push(row(Op::Write, 0, 0, 100_000));
+            (0..100_000).map(|at| row(Op::Read, at * 10, at * 10, at * 10 + 10)).collect();
+        rows.push(row(Op::Write, 0, 0, 1_000_000));
+        let lives: Vec<Life> = rows.iter().filter_map(Life::of).collect();
         let mut outline = Outline::keeping(4);
-        for row in &rows {
-            outline.push(row);
+        for life in &lives {
+            outline.push(*life);
         }
-        let mut sweep = Sweep::new(outline).unwrap();
+        let mut sweep = Sweep::new(&outline).unwrap();
         let mut most = 0;
-        for row in &rows {
-            sweep.push(row);
-            most = most.max(sweep.waiting.len());
+        for life in &lives {
+            sweep.push(life);
+            let Sweep { service, demand } = &sweep;
+            most = most.max(service.issues.waiting.len()).max(demand.wishes.waiting.len());
         }
-        assert!(most < 20, "{most} steps waited");
+        assert!(most < BATCH + 20, "{most} beginnings waited");
         let swept = sweep.finish();
         // The write is in flight all the time and one of the reads, too.
         assert_eq!(swept.in_flight.share, [0.0, 0.0, 1.0]);

@@ -18,6 +18,8 @@ pub struct Context {
     pub title: String,
     /// The workload's command line; empty for an import.
     pub command: String,
+    /// What it was imported from, one line for each kind of source; empty for a recording.
+    pub imported: Vec<String>,
     /// Version of iotrace that makes the report.
     pub tool_version: String,
     /// When the dataset was made.
@@ -237,6 +239,7 @@ fn facts(summary: &Summary, context: &Context) -> Vec<(&'static str, String)> {
             facts.push((name, text.clone()));
         }
     }
+    facts.extend(context.imported.iter().map(|source| ("imported", source.clone())));
     facts.extend(context.devices.iter().map(|device| ("device", device.clone())));
     let runs = summary.runs.len();
     let mut text = format!("{runs} {}", if runs == 1 { "run" } else { "runs" });

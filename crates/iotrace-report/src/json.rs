@@ -23,6 +23,7 @@ pub fn json(summary: &Summary, context: &Context) -> Result<String, Error> {
         clock: "CLOCK_MONOTONIC",
         title: &context.title,
         command: &context.command,
+        imported: &context.imported,
         kernel: &context.kernel,
         devices: &context.devices,
         warmups: context.warmups,
@@ -71,6 +72,8 @@ struct Document<'a> {
     clock: &'static str,
     title: &'a str,
     command: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    imported: &'a [String],
     kernel: &'a str,
     devices: &'a [String],
     warmups: u32,

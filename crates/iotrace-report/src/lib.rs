@@ -21,6 +21,7 @@ mod btt;
 mod comparison;
 mod figures;
 mod groups;
+mod missing;
 mod quality;
 mod tables;
 mod verdict;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use iotrace_model::{Cause, Cpu, Entry, Ledger, Severity, Status, Summary};
 
 use crate::document::{Column, Context, Section, Table};
-use crate::number;
+use crate::{missing, number};
 
 /// How many losses are spelled out at the top; the rest is counted there.
 const SPELLED_OUT: usize = 4;
@@ -28,6 +28,7 @@ pub(crate) fn warnings(summary: &Summary, context: &Context) -> Vec<String> {
     if errors > 0 {
         lines.push(format!("requests that completed with an error: {}", number::count(errors)));
     }
+    lines.extend(missing::lines(summary));
     lines.extend(context.warnings.iter().cloned());
     lines
 }

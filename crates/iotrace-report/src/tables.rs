@@ -124,8 +124,8 @@ pub(crate) fn queues(groups: &Groups<'_>, rows: &[Group<'_>]) -> Table {
     ]);
     let cells = |group: &Group<'_>| {
         let mut row = groups.key_cells(group);
-        row.extend(depth_cells(group, |device| Some(&device.in_flight)));
-        row.extend(depth_cells(group, |device| Some(&device.queued)));
+        row.extend(depth_cells(group, |device| seen(&device.in_flight)));
+        row.extend(depth_cells(group, |device| seen(&device.queued)));
         row.push(overtaken_cell(group));
         for class in STARVATION {
             row.push(group.range(number::duration_range, |device| {
@@ -243,8 +243,8 @@ pub(crate) fn depths(groups: &Groups<'_>) -> Section {
     ]);
     let cells = |group: &Group<'_>| {
         let mut row = groups.key_cells(group);
-        row.extend(depth_cells(group, |device| Some(&device.in_flight)));
-        row.extend(depth_cells(group, |device| Some(&device.queued)));
+        row.extend(depth_cells(group, |device| seen(&device.in_flight)));
+        row.extend(depth_cells(group, |device| seen(&device.queued)));
         row.extend(depth_cells(group, |device| device.scheduled.as_ref()));
         row.push(group.range(ratio_range, |device| device.little));
         row
@@ -280,19 +280,19 @@ pub(crate) fn reordering(groups: &Groups<'_>, rows: &[Group<'_>]) -> Table {
             (requests > 0).then(|| number::float(overtaken) / number::float(requests))
         })
     };
-    let cells =
-        |group: &Group<'_>| {
-            let mut row = groups.key_cells(group);
-            row.push(overtaken_cell(group));
-            row.extend([of(group, Op::Read), of(group, Op::Write)]);
-            row.push(group.range(significant_range, |device| {
-                Some(f64::from(device.reordering.most_overtaken))
-            }));
-            row.push(
-                group.range(number::percent_range, |device| Some(device.reordering.time_above_one)),
-            );
-            row
-        };
+    let cells = |group: &Group<'_>| {
+        let mut row = groups.key_cells(group);
+        row.push(overtaken_cell(group));
+        row.extend([of(group, Op::Read), of(group, Op::Write)]);
+        row.push(group.range(significant_range, |device| {
+            let reordering = &device.reordering;
+            (reordering.requests > 0).then(|| f64::from(reordering.most_overtaken))
+        }));
+        row.push(group.range(number::percent_range, |device| {
+            seen(&device.in_flight).map(|_| device.reordering.time_above_one)
+        }));
+        row
+    };
     Table {
         title: "Reordering by the drive".to_owned(),
         columns,
@@ -425,6 +425,11 @@ fn depth_cells(
         group.range(significant_range, |device| Some(depth(device)?.mean)),
         group.range(significant_range_whole, |device| Some(f64::from(depth(device)?.max))),
     ]
+}
+
+/// A depth that never rose above zero was not seen: its events are not in the trace.
+fn seen(depth: &DepthSummary) -> Option<&DepthSummary> {
+    (depth.max > 0).then_some(depth)
 }
 
 fn overtaken_cell(group: &Group<'_>) -> String {

@@ -76,7 +76,7 @@ impl Plan {
 
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let summary = summarize(&self.dataset, self.btt)?;
-        let context = context(&self.dataset, &summary);
+        let context = context(&self.dataset);
         let report = Report::new(&summary, &context);
         let json = iotrace_report::json(&summary, &context)?;
         write(&self.output, "report.json", &json)?;
@@ -172,7 +172,7 @@ fn configuration(run: &Run) -> Configuration {
     Configuration { settings: run.document.configuration.clone() }
 }
 
-fn context(dataset: &Dataset, summary: &Summary) -> Context {
+fn context(dataset: &Dataset) -> Context {
     let manifest = &dataset.manifest;
     let title = dataset.root.file_name().map_or_else(
         || dataset.root.display().to_string(),
@@ -186,15 +186,15 @@ fn context(dataset: &Dataset, summary: &Summary) -> Context {
     let losses = super::record::loss_sentence(&ledger_from_documents(&manifest.ledger));
     let mut warnings: Vec<String> =
         manifest.incomplete.iter().filter(|reason| **reason != losses).cloned().collect();
-    for run in summary.runs.iter().filter(|run| run.exit_code != Some(0)) {
-        warnings.push(match run.exit_code {
-            Some(code) => format!("the workload of {} failed with exit code {code}", run.folder),
-            None => format!("the workload of {} was killed by a signal", run.folder),
-        });
+    for run in &dataset.runs {
+        warnings.extend(exit_sentence(run));
     }
+    let (imported, notes) = imports(dataset);
+    warnings.extend(notes);
     Context {
         title,
         command: manifest.plan.command.join(" "),
+        imported,
         tool_version: manifest.tool_version.clone(),
         created: manifest.created.clone(),
         kernel: text(&Facts::from(&manifest.host), "kernel_release"),
@@ -206,9 +206,55 @@ fn context(dataset: &Dataset, summary: &Summary) -> Context {
     }
 }
 
+/// How the workload of a measured run went wrong; `None` where it did not, or none was run.
+fn exit_sentence(run: &Run) -> Option<String> {
+    let document = &run.document;
+    if document.warmup || document.command.is_empty() {
+        return None;
+    }
+    let folder = run.folder.display();
+    match document.exit_code {
+        Some(0) => None,
+        Some(code) => Some(format!("the workload of {folder} failed with exit code {code}")),
+        None => Some(format!("the workload of {folder} was killed by a signal")),
+    }
+}
+
+/// What the runs without a workload were imported from, and what the importer noted of it: the
+/// `note` or `notes` among a run's counters. Each once.
+fn imports(dataset: &Dataset) -> (Vec<String>, Vec<String>) {
+    let (mut sources, mut notes): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let documents = dataset.runs.iter().map(|run| &run.document);
+    for document in documents.filter(|one| one.command.is_empty() && !dataset.manifest.simulated) {
+        let source = &document.capture.source;
+        if !source.is_empty() && !sources.contains(source) {
+            sources.push(source.clone());
+        }
+        let counters = Facts::from(&document.counters);
+        for fact in ["note", "notes"].into_iter().filter_map(|name| counters.get(name)) {
+            for note in sentences(fact) {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+    }
+    (sources, notes)
+}
+
+fn sentences(fact: &Fact) -> Vec<String> {
+    match fact {
+        Fact::Text(text) => vec![text.clone()],
+        Fact::List(facts) => facts.iter().flat_map(sentences).collect(),
+        Fact::Number(_) | Fact::Flag(_) | Fact::Table(_) => Vec::new(),
+    }
+}
+
 /// One line on a device: name, model, size, scheduler.
 fn describe(device: &DeviceFacts) -> String {
-    let mut words = vec![format!("{} ({})", device.name, device.device)];
+    let number = device.device.to_string();
+    let is_named = !device.name.is_empty() && device.name != number;
+    let mut words = vec![if is_named { format!("{} ({number})", device.name) } else { number }];
     let model = text(&device.facts, "model");
     if !model.is_empty() {
         words.push(model);

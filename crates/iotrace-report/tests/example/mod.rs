@@ -40,6 +40,7 @@ pub(crate) fn example() -> (Summary, Context) {
         command: "fio --name=randrw --filename=/dev/sda --rw=randrw --bs=4k --iodepth=32 \
                   --runtime=30 --direct=1 --ioengine=io_uring"
             .to_owned(),
+        imported: Vec::new(),
         tool_version: "0.1.0".to_owned(),
         created: "2026-01-15T09:30:00Z".to_owned(),
         kernel: "6.18.2".to_owned(),
