@@ -58,7 +58,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("signal-hook", &["iotrace-cli"]),
     ("statrs", &["iotrace-metrics"]),
     ("tempfile", &["iotrace-parse", "iotrace-testkit", "xtask"]),
-    ("zstd", &["iotrace-dataset", "iotrace-parse"]),
+    ("zstd", &["iotrace-dataset", "iotrace-parse", "iotrace-testkit"]),
 ];
 /// The outside crate that any crate may use.
 const EVERYWHERE: &str = "thiserror";
