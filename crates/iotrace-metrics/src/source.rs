@@ -6,9 +6,11 @@
 //! difference of two times overflows.
 //!
 //! ```text
-//!   caller's thread       reads slice n + 1 ──►│ one slice waits for nobody: the channel has
-//!   a second thread       rows of slice n ──► take     no room, so memory holds two slices
+//!   the caller's thread   reads slice n + 1, waits until slice n is taken
+//!   a second thread       makes rows of slice n ──► take
 //! ```
+//!
+//! The channel between them has no room: memory holds two slices.
 
 mod cells;
 
@@ -102,10 +104,11 @@ impl Table<'_> {
     /// Stretches of rows that never cross from one row group into the next, unless those are
     /// small.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the type cannot be named here")]
-    fn slices(&self) -> Result<Vec<Range<usize>>, Error> {
+    fn slices(&self) -> Result<impl Iterator<Item = Range<usize>> + use<>, Error> {
         let mut reader = ParquetReader::new(self.open()?);
         let metadata = reader.get_metadata().map_err(|source| self.broken(&source))?;
-        Ok(slices(metadata.row_groups.iter().map(|group| group.num_rows())))
+        let rows: Vec<usize> = metadata.row_groups.iter().map(|group| group.num_rows()).collect();
+        Ok(slices(rows.into_iter()))
     }
 
     fn read(&self, slice: Range<usize>) -> Result<DataFrame, Error> {
@@ -153,26 +156,24 @@ impl Table<'_> {
     }
 }
 
-/// Cuts row groups that are too long and joins those that are short.
-fn slices(row_groups: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
-    let mut slices: Vec<Range<usize>> = Vec::new();
-    let mut end = 0;
+/// Joins row groups that are short and cuts those that are too long, one cut at a time: the
+/// lengths are what the file claims.
+fn slices(row_groups: impl Iterator<Item = usize>) -> impl Iterator<Item = Range<usize>> {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    let mut start = 0_usize;
     for rows in row_groups {
-        let mut from = end;
-        end += rows;
-        if let Some(last) = slices.last_mut()
-            && last.len() + rows <= SLICE
-        {
-            last.end = end;
-            continue;
+        let end = start.saturating_add(rows);
+        match joined.last_mut() {
+            Some(last) if end - last.start <= SLICE => last.end = end,
+            _ => joined.push(start..end),
         }
-        while from < end {
-            let to = end.min(from + SLICE);
-            slices.push(from..to);
-            from = to;
-        }
+        start = end;
     }
-    slices
+    let cut = |group: Range<usize>| {
+        let end = group.end;
+        group.step_by(SLICE).map(move |start| start..end.min(start.saturating_add(SLICE)))
+    };
+    joined.into_iter().flat_map(cut)
 }
 
 impl Row {
@@ -230,12 +231,13 @@ pub(crate) mod tests {
 
     #[test]
     fn slices_end_where_row_groups_do_unless_those_are_short() {
-        let cut = |groups: &[usize]| slices(groups.iter().copied());
+        let cut = |groups: &[usize]| slices(groups.iter().copied()).collect::<Vec<_>>();
         assert!(cut(&[]).is_empty());
         assert!(cut(&[0]).is_empty());
         assert_eq!(cut(&[SLICE, SLICE, 5]), [0..SLICE, SLICE..2 * SLICE, 2 * SLICE..2 * SLICE + 5]);
         assert_eq!(cut(&[10, 20, 30]), vec![Range { start: 0, end: 60 }]);
         assert_eq!(cut(&[10, SLICE, 1]), [0..10, 10..SLICE + 10, SLICE + 10..SLICE + 11]);
+        assert_eq!(slices([usize::MAX, 9].into_iter()).next(), Some(0..SLICE));
         assert_eq!(cut(&[SLICE + 7]), [0..SLICE, SLICE..SLICE + 7]);
     }
 

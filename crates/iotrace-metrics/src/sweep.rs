@@ -15,6 +15,7 @@
 //!
 //! At equal times a completion comes first. A stay of no length is no step at all.
 
+mod by_time;
 mod stream;
 
 use iotrace_model::{DepthSummary, Op, TimeSeries};

@@ -1,5 +1,6 @@
 //! What the replay holds: lives that are not over yet and beginnings that are not reached yet.
 
+use super::by_time::{self, Spare};
 use crate::life::Life;
 use crate::outline::Outline;
 
@@ -58,11 +59,12 @@ pub(super) struct Stream<T> {
     pub(super) waiting: Vec<T>,
     /// Known before the replay, the latest first.
     later: Vec<T>,
+    spare: Spare<T>,
 }
 
 impl<T> Default for Stream<T> {
     fn default() -> Self {
-        Self { waiting: Vec::new(), later: Vec::new() }
+        Self { waiting: Vec::new(), later: Vec::new(), spare: Spare::default() }
     }
 }
 
@@ -77,7 +79,7 @@ impl Timed for i64 {
     }
 }
 
-impl<T: Timed> Stream<T> {
+impl<T: Timed + Copy> Stream<T> {
     pub(super) fn keep_for_later(&mut self) {
         self.later = std::mem::take(&mut self.waiting);
         self.later.sort_unstable_by_key(|begin| std::cmp::Reverse(begin.time()));
@@ -88,7 +90,7 @@ impl<T: Timed> Stream<T> {
         while let Some(begin) = self.later.pop_if(|begin| begin.time() < before) {
             self.waiting.push(begin);
         }
-        self.waiting.sort_unstable_by_key(T::time);
+        by_time::sort(&mut self.waiting, &mut self.spare);
         self.waiting.partition_point(|begin| begin.time() < before)
     }
 
