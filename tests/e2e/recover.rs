@@ -32,7 +32,8 @@ fn the_dataset_of_a_killed_recorder_is_finished() {
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     // The workload outlives its recorder.
-    drop(Command::new("pkill").args(["-f", &format!("--filename={}", device.path)]).status());
+    let workload = format!("filename={}", device.path);
+    check_exit(&run(Command::new("pkill").args(["-KILL", "-f", &workload])), 0);
 
     let output = run(iotrace().arg("analyze").arg(&dataset));
     check_exit(&output, 1);

@@ -134,7 +134,7 @@ mod tests {
         check("iotrace-dataset", "arrow.workspace = true", 0);
         check("iotrace-metrics", "arrow.workspace = true", 1);
         check("iotrace-parse", "rand = \"0.9\"", 1);
-        check("iotrace-parse", "tempfile.workspace = true", 1);
+        check("iotrace-metrics", "tempfile.workspace = true", 1);
     }
 
     #[test]
