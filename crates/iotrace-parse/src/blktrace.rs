@@ -31,7 +31,7 @@ use crate::window::Window;
 use crate::{About, Error, Progress, Reader, Records};
 
 /// Events of one batch.
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 12;
 /// Events that wait while a stream of several CPUs is put in order: more than the buffers of many
 /// CPUs hold.
 const WIDTH: usize = 1 << 19;
@@ -58,10 +58,12 @@ type Key = (u64, u32, usize);
 /// One file.
 struct Input {
     stream: Stream,
-    /// The record that comes next; its payload is the stream's.
-    head: Option<Record>,
+    /// Whether the stream's record is an event that comes next; else the stream is at its end.
+    has_head: bool,
     sequences: Sequences,
     last_time: u64,
+    /// What is missing before the head.
+    gap: Option<Loss>,
 }
 
 /// What all inputs share.
@@ -107,12 +109,13 @@ impl BlktraceReader {
             has_many |= holds_many_cpus(&stream);
             shared.order = stream.order();
             let sequences = Sequences::default();
-            inputs.push(Input { stream, head: None, sequences, last_time: 0 });
+            inputs.push(Input { stream, has_head: true, sequences, last_time: 0, gap: None });
         }
         let mut heads = BinaryHeap::new();
         for (place, input) in inputs.iter_mut().enumerate() {
-            input.advance(&mut shared)?;
-            if let Some(head) = &input.head {
+            input.advance(&mut shared);
+            if input.has_head {
+                let head = input.stream.record();
                 heads.push(Reverse((head.time, head.cpu, place)));
                 shared.name_device(head.device, input.stream.path());
                 shared.version = head.version;
@@ -123,22 +126,25 @@ impl BlktraceReader {
         Ok(Self { inputs, heads, shared, window })
     }
 
-    /// Lets the next events out of the inputs in the order of their heads.
-    fn merge(&mut self, out: &mut Vec<Item>) -> Result<bool, Error> {
+    /// Lets the next events out of the inputs in the order of their heads; false when there are no
+    /// more.
+    fn merge(&mut self, out: &mut Vec<Item>) -> bool {
         let mut room = BATCH;
         while let Some(Reverse((.., place))) = self.heads.pop() {
             let limit = self.heads.peek().map(|Reverse(key)| *key);
             let Some(input) = self.inputs.get_mut(place) else { continue };
             // All that comes before the next input's head goes out at once.
-            while let Some(head) = input.head {
+            while input.has_head {
+                let head = input.stream.record();
                 let key = (head.time, head.cpu, place);
                 if room == 0 || limit.is_some_and(|limit| limit < key) {
                     self.heads.push(Reverse(key));
                     break;
                 }
                 room -= 1;
-                self.shared.take(&head, input.stream.payload(), self.window.as_mut(), out);
-                if let Some(loss) = input.advance(&mut self.shared)? {
+                self.shared.take(head, input.stream.payload(), self.window.as_mut(), out);
+                input.advance(&mut self.shared);
+                if let Some(loss) = input.gap.take() {
                     match &mut self.window {
                         Some(window) => window.lose(loss),
                         None => out.push(Item::Loss(loss)),
@@ -146,10 +152,10 @@ impl BlktraceReader {
                 }
             }
             if room == 0 {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     fn finish(&mut self, out: &mut Vec<Item>) {
@@ -185,11 +191,13 @@ impl BlktraceReader {
 
 impl Reader for BlktraceReader {
     fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<Progress, Error> {
-        if self.merge(out)? {
+        if self.merge(out) {
             return Ok(Progress::More);
         }
         self.finish(out);
-        Ok(Progress::End)
+        // A file that cannot be read on must not cost what the others hold.
+        let mut failures = self.inputs.iter_mut().filter_map(|input| input.stream.take_failure());
+        failures.next().map_or(Ok(Progress::End), Err)
     }
 
     fn take_ledger(&mut self) -> Ledger {
@@ -236,34 +244,32 @@ impl Reader for BlktraceReader {
 }
 
 impl Input {
-    /// Reads up to the next event; says what is missing before it.
+    /// Goes on to the next event, and notes what is missing before it.
     #[inline]
-    fn advance(&mut self, shared: &mut Shared) -> Result<Option<Loss>, Error> {
+    fn advance(&mut self, shared: &mut Shared) {
         loop {
-            let Some(record) = self.stream.next()? else {
-                self.head = None;
-                return Ok(None);
-            };
+            if !self.stream.next() {
+                self.has_head = false;
+                return;
+            }
             shared.counts.read += 1;
-            if record.is_notify() {
-                shared.hear(&record, self.stream.order(), self.stream.payload());
-                continue;
+            if !self.stream.record().is_notify() {
+                break;
             }
-            self.head = Some(record);
-            let time = shared.time(record.time);
-            let cpu = Cpu(record.cpu);
-            if record.time < self.last_time && self.is_of_one_cpu(&record) {
-                shared.ledger.add(Cause::TimeBackwards, Some(cpu), Some(time), 1);
+            shared.hear(self.stream.record(), self.stream.order(), self.stream.payload());
+        }
+        let record = self.stream.record();
+        let (time, cpu) = (shared.time(record.time), Cpu(record.cpu));
+        if record.time < self.last_time && self.is_of_one_cpu(record) {
+            shared.ledger.add(Cause::TimeBackwards, Some(cpu), Some(time), 1);
+        }
+        self.last_time = record.time;
+        match self.sequences.step(record.device, record.cpu, record.sequence, time) {
+            Step::Next | Step::Restart => {}
+            Step::Gap { count, from } => {
+                shared.ledger.add(Cause::KernelLost, Some(cpu), Some(from), count);
+                self.gap = Some(Loss { cpu, from, to: time.max(from), count });
             }
-            self.last_time = record.time;
-            let step = self.sequences.step(record.device, record.cpu, record.sequence, time);
-            return Ok(match step {
-                Step::Next | Step::Restart => None,
-                Step::Gap { count, from } => {
-                    shared.ledger.add(Cause::KernelLost, Some(cpu), Some(from), count);
-                    Some(Loss { cpu, from, to: time.max(from), count })
-                }
-            });
         }
     }
 
@@ -292,18 +298,18 @@ impl Shared {
         let time = self.time(record.time);
         let cpu = Cpu(record.cpu);
         let comm = self.names.of(record.pid);
-        let Some(event) = record.event(self.order, payload, time, comm) else {
-            self.ledger.add(Cause::Malformed, Some(cpu), Some(time), 1);
-            return;
-        };
         self.counts.used += 1;
-        match window {
-            Some(window) => {
+        match (record.event(self.order, payload, time, comm), window) {
+            (Some(event), None) => out.push(Item::Event(event)),
+            (Some(event), Some(window)) => {
                 if !window.push(event, out) {
                     self.ledger.add(Cause::TimeBackwards, Some(cpu), Some(time), 1);
                 }
             }
-            None => out.push(Item::Event(event)),
+            (None, _) => {
+                self.counts.used -= 1;
+                self.ledger.add(Cause::Malformed, Some(cpu), Some(time), 1);
+            }
         }
     }
 

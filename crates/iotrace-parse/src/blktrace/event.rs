@@ -67,7 +67,8 @@ impl Record {
     }
 
     /// The event of a record that is no notify; `None` when its payload is too short.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call would copy the event once more")]
+    #[inline(always)]
     pub(super) fn event(
         &self,
         order: Order,
@@ -76,12 +77,18 @@ impl Record {
         comm: Comm,
     ) -> Option<Event> {
         let (cgroup, payload) = self.split_cgroup(order, payload);
-        let has = |bits| self.action & bits != 0;
         let device = DeviceId::from_kernel(self.device);
         let action = self.action();
         let of_task = matches!(action, Action::Plug | Action::Unplug | Action::UnplugTimer);
         let (op, flags) = self.operation(of_task);
-        let mut event = Event {
+        let is_empty_flush = op == Op::Flush || self.bytes == 0 && flags.has(Flags::PREFLUSH);
+        let is_passthrough = self.action & category::PC != 0;
+        let is_placed = !(of_task || is_passthrough || is_empty_flush || self.sector == u64::MAX);
+        let (remap, length_bytes) = match action {
+            Action::Split | Action::Remap => self.source(action, payload)?,
+            _ => (None, u64::from(self.bytes)),
+        };
+        Some(Event {
             time,
             cpu: Cpu(self.cpu),
             sequence: u64::from(self.sequence),
@@ -89,40 +96,37 @@ impl Record {
             action,
             op,
             flags,
-            sector: Some(Sector(self.sector)),
-            length_bytes: u64::from(self.bytes),
+            sector: is_placed.then_some(Sector(self.sector)),
+            length_bytes,
             pid: self.pid,
             comm,
-            error: None,
-            remap: None,
+            error: (action == Action::Complete).then(|| self.errno()),
+            remap,
             cgroup,
             io_priority: None,
             tag: None,
             protocol: None,
-        };
-        let is_empty_flush = op == Op::Flush || self.bytes == 0 && flags.has(Flags::PREFLUSH);
-        if of_task || has(category::PC) || is_empty_flush || self.sector == u64::MAX {
-            event.sector = None;
+        })
+    }
+
+    /// Where a remap comes from, or where the rest of a split begins; and the event's length.
+    #[cold]
+    fn source(&self, action: Action, payload: &[u8]) -> Option<(Option<Remap>, u64)> {
+        if action == Action::Split {
+            let device = DeviceId::from_kernel(self.device);
+            let rest = rest_of_split(self.sector, u64::from_be_bytes(at(payload, 0)?));
+            let length_bytes = rest.saturating_sub(self.sector).saturating_mul(SECTOR_BYTES);
+            return Some((Some(Remap { device, sector: Sector(rest) }), length_bytes));
         }
-        match action {
-            Action::Complete => {
-                let error = i32::from(self.error.cast_signed());
-                // Kernels before 4.13 may count errors up; ours are negative.
-                event.error = Some(if error > 0 { -error } else { error });
-            }
-            Action::Split => {
-                let rest = rest_of_split(self.sector, u64::from_be_bytes(at(payload, 0)?));
-                event.remap = Some(Remap { device, sector: Sector(rest) });
-                event.length_bytes = rest.saturating_sub(self.sector).saturating_mul(SECTOR_BYTES);
-            }
-            Action::Remap => {
-                let above = DeviceId::from_kernel(u32::from_be_bytes(at(payload, 0)?));
-                let sector = Sector(u64::from_be_bytes(at(payload, 8)?));
-                event.remap = Some(Remap { device: above, sector });
-            }
-            _ => {}
-        }
-        Some(event)
+        let device = DeviceId::from_kernel(u32::from_be_bytes(at(payload, 0)?));
+        let sector = Sector(u64::from_be_bytes(at(payload, 8)?));
+        Some((Some(Remap { device, sector }), u64::from(self.bytes)))
+    }
+
+    /// A negative errno; kernels before 4.13 may count errors up.
+    fn errno(&self) -> i32 {
+        let error = i32::from(self.error.cast_signed());
+        if error > 0 { -error } else { error }
     }
 
     fn action(&self) -> Action {

@@ -42,7 +42,8 @@ fn read(path: &Path) -> Vec<Value> {
     let file = std::fs::File::open(path).unwrap();
     let mut stream = Stream::open(Box::new(file), "golden").unwrap().unwrap();
     let mut records = Vec::new();
-    while let Some(record) = stream.next().unwrap() {
+    while stream.next() {
+        let record = stream.record();
         let payload: Vec<_> = stream.payload().iter().map(|byte| format!("{byte:02x}")).collect();
         records.push(json!({
             "sequence": record.sequence,

@@ -27,7 +27,7 @@ pub(crate) enum Order {
 }
 
 /// A record as it stands in the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) version: u8,
     pub(crate) sequence: u32,

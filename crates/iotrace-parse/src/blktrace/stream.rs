@@ -25,8 +25,8 @@ pub(super) struct Stream {
     ended: bool,
     /// Why it could not be read on, to be told behind what was read.
     failure: Option<Error>,
-    /// Bytes of the payload of the record that was handed out last, before `start`.
-    payload: usize,
+    /// The record that was found last; its payload lies before `start`.
+    record: Record,
     pub(super) broken: Broken,
 }
 
@@ -54,7 +54,7 @@ impl Stream {
             end: 0,
             ended: false,
             failure: None,
-            payload: 0,
+            record: Record::default(),
             broken: Broken::default(),
         };
         stream.fill();
@@ -81,22 +81,24 @@ impl Stream {
         self.block.get(self.start..).unwrap_or_default()
     }
 
-    /// The next record; `None` at the end.
+    /// Goes on to the next record; false at the end, or where the file cannot be read on.
+    ///
+    /// The record stays in its place, because handing it out costs as much as reading it.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
+    pub(super) fn next(&mut self) -> bool {
         loop {
             if !self.ended && self.block.len() - self.start < LONGEST {
                 self.fill();
             }
             let rest = self.block.get(self.start..).unwrap_or_default();
             if rest.is_empty() {
-                return self.failure.take().map_or(Ok(None), Err);
+                return false;
             }
             match self.order.record(rest) {
                 Found::Record(record, size) => {
                     self.start += size;
-                    self.payload = usize::from(record.payload);
-                    return Ok(Some(record));
+                    self.record = record;
+                    return true;
                 }
                 Found::Cut => {
                     self.broken.cut = Some(self.offset());
@@ -107,10 +109,22 @@ impl Stream {
         }
     }
 
-    /// The payload of the record that was handed out last.
+    /// The record that `next` went on to.
+    #[inline]
+    pub(super) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Its payload.
     #[inline]
     pub(super) fn payload(&self) -> &[u8] {
-        self.block.get(self.start - self.payload..self.start).unwrap_or_default()
+        let from = self.start.saturating_sub(usize::from(self.record.payload));
+        self.block.get(from..self.start).unwrap_or_default()
+    }
+
+    /// Why the file could not be read on, told once.
+    pub(super) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     /// Passes over bytes up to the next place at which a record can begin.
@@ -146,7 +160,6 @@ impl Stream {
     fn fill(&mut self) {
         self.block.drain(..self.start);
         self.start = 0;
-        self.payload = 0;
         let before = self.block.len();
         let read = self.reader.by_ref().take(BLOCK).read_to_end(&mut self.block);
         // What was read before an error is there all the same.
@@ -203,9 +216,10 @@ mod tests {
         let bytes = BlktraceBuilder::new().queue(10, 0, 8).queue(20, 8, 8).build();
         let reader = std::io::Cursor::new(bytes).chain(Failing);
         let mut stream = Stream::open(Box::new(reader), "test").unwrap().unwrap();
-        assert!(stream.next().unwrap().is_some());
-        assert!(stream.next().unwrap().is_some());
-        assert!(matches!(stream.next(), Err(Error::Read { offset: 96, .. })));
+        assert!(stream.next());
+        assert!(stream.next());
+        assert!(!stream.next());
+        assert!(matches!(stream.take_failure(), Some(Error::Read { offset: 96, .. })));
     }
 
     struct Failing;
@@ -221,7 +235,7 @@ mod tests {
         let reader = Box::new(std::io::Cursor::new(bytes.to_vec()));
         let mut stream = Stream::open(reader, "test").unwrap().unwrap();
         let mut records = 0;
-        while stream.next().unwrap().is_some() {
+        while stream.next() {
             records += 1;
         }
         (records, stream.broken)

@@ -24,8 +24,15 @@ const BATCHES: usize = 4;
 /// What the reading thread hands over.
 enum Message {
     Items(Vec<Item>),
-    /// A capture ends here; whether another one follows.
-    Ended(Box<Section>, bool),
+    /// A capture ends here.
+    Ended(Box<Section>, Next),
+}
+
+/// How the trace goes on behind a capture.
+enum Next {
+    Another,
+    End,
+    /// It cannot be read on.
     Failed(iotrace_parse::Error),
 }
 
@@ -90,11 +97,14 @@ fn import(plan: &Import, trace: Trace, done: &mut Vec<Done>) -> anyhow::Result<(
     std::thread::scope(|scope| {
         let (to_us, messages) = sync_channel(BATCHES);
         let (to_reader, used) = sync_channel(BATCHES);
-        scope.spawn(move || read(reader.as_mut(), &to_us, &used));
+        std::thread::Builder::new()
+            .name("read".to_owned())
+            .spawn_scoped(scope, move || read(reader.as_mut(), &to_us, &used))
+            .context("cannot start a thread")?;
         let mut run = None;
         let mut seen = 0;
         for message in messages {
-            let (section, failure, more) = match message {
+            let (section, next) = match message {
                 Message::Items(items) => {
                     if !items.is_empty() {
                         let open = match &mut run {
@@ -109,26 +119,25 @@ fn import(plan: &Import, trace: Trace, done: &mut Vec<Done>) -> anyhow::Result<(
                     drop(to_reader.try_send(items));
                     continue;
                 }
-                Message::Ended(section, more) => (*section, None, more),
-                Message::Failed(error) => (Section::default(), Some(error), false),
+                Message::Ended(section, next) => (*section, next),
             };
-            if let Some(Open { tables, relative, folder }) = run.take() {
-                let filled = tables.finish()?;
-                if filled.events == 0 {
-                    std::fs::remove_dir_all(&folder)
-                        .with_context(|| format!("cannot remove {}", folder.display()))?;
-                } else {
-                    let parts = Parts { format, files: &files, bytes, section, filled, failure };
-                    done.push(write_run(plan, &relative, &folder, parts, done.len())?);
-                    if more {
-                        continue;
-                    }
-                    return Ok(());
-                }
+            let failure = match next {
+                Next::Another | Next::End => None,
+                Next::Failed(error) => Some(error),
+            };
+            let Some(Open { tables, relative, folder }) = run.take() else {
+                failure.map_or(Ok(()), Err)?;
+                continue;
+            };
+            let filled = tables.finish()?;
+            if filled.events == 0 {
+                std::fs::remove_dir_all(&folder)
+                    .with_context(|| format!("cannot remove {}", folder.display()))?;
+                failure.map_or(Ok(()), Err)?;
+                continue;
             }
-            if let Some(error) = failure {
-                return Err(error.into());
-            }
+            let parts = Parts { format, files: &files, bytes, section, filled, failure };
+            done.push(write_run(plan, &relative, &folder, parts, done.len())?);
         }
         Ok(())
     })
@@ -159,28 +168,24 @@ fn read(reader: &mut dyn Reader, to_us: &SyncSender<Message>, used: &Receiver<Ve
     loop {
         let mut items = used.try_recv().unwrap_or_default();
         items.clear();
-        let progress = match reader.next_batch(&mut items) {
-            Ok(progress) => progress,
-            Err(error) => {
-                drop(to_us.send(Message::Items(items)));
-                drop(to_us.send(Message::Failed(error)));
-                return;
-            }
+        let next = match reader.next_batch(&mut items) {
+            Ok(Progress::More) => None,
+            Ok(Progress::Restart) => Some(Next::Another),
+            Ok(Progress::End) => Some(Next::End),
+            Err(error) => Some(Next::Failed(error)),
         };
         if to_us.send(Message::Items(items)).is_err() {
             return;
         }
-        if progress == Progress::More {
-            continue;
-        }
+        let Some(next) = next else { continue };
         let section = Section {
             about: reader.about(),
             ledger: reader.take_ledger(),
             records_read: reader.records().read - records,
         };
         records = reader.records().read;
-        let more = progress == Progress::Restart;
-        if to_us.send(Message::Ended(Box::new(section), more)).is_err() || !more {
+        let more = matches!(next, Next::Another);
+        if to_us.send(Message::Ended(Box::new(section), next)).is_err() || !more {
             return;
         }
     }
@@ -197,7 +202,7 @@ fn write_run(
     ledger.merge(&parts.filled.ledger);
     let mut reasons = reasons(&parts.filled);
     if let Some(error) = &parts.failure {
-        reasons.push(format!("reading stopped: {:#}", anyhow::Error::msg(chain(error))));
+        reasons.push(format!("reading stopped: {}", chain(error)));
     }
     let document = document::run(parts, place, &ledger, &reasons);
     iotrace_dataset::write_json(&folder.join("run.json"), &document)?;
