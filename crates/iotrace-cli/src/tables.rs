@@ -78,7 +78,9 @@ impl Tables {
             for item in items {
                 if let Item::Event(event) = item {
                     self.filled.take(event);
-                    self.step.push(*event);
+                    if self.events.is_some() {
+                        self.step.push(*event);
+                    }
                 }
                 self.assembler.push(item, &mut self.ended);
             }

@@ -31,7 +31,7 @@ use crate::window::Window;
 use crate::{About, Error, Progress, Reader, Records};
 
 /// Events of one batch.
-const BATCH: usize = 1 << 12;
+const BATCH: usize = 1 << 11;
 /// Events that wait while a stream of several CPUs is put in order: more than the buffers of many
 /// CPUs hold.
 const WIDTH: usize = 1 << 19;
