@@ -13,8 +13,8 @@ use iotrace_model::{Event, Item, Loss, Nanos};
 
 /// Events that may wait at once, when a file marks no rounds or very long ones.
 const MOST: usize = 2_000_000;
-/// Events that go out at once, when rounds do not tell.
-const PORTION: usize = 100_000;
+/// Events that go out at once.
+const PORTION: usize = 1 << 12;
 
 /// Waiting events of all CPUs.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ pub(crate) struct Merge {
     /// Latest time so far, and at the end of the round before.
     latest: Option<Nanos>,
     safe: Option<Nanos>,
+    /// What is not later may go out.
+    ready: Option<Nanos>,
     /// Latest time that went out.
     out: Option<Nanos>,
 }
@@ -81,20 +83,34 @@ impl Merge {
         !is_late
     }
 
-    /// Ends a round: what is certain to be in order goes out.
-    pub(crate) fn end_round(&mut self, out: &mut Vec<Item>) {
-        if let Some(safe) = self.safe {
-            self.drain(safe, 0, out);
-            losses_while(&mut self.losses, |loss| loss.from <= safe, out);
-        }
+    /// Ends a round: what is certain to be in order may go out.
+    pub(crate) fn end_round(&mut self) {
+        self.ready = self.safe;
         self.safe = self.latest;
     }
 
-    /// Lets the oldest out when too much waits.
-    pub(crate) fn relieve(&mut self, out: &mut Vec<Item>) {
+    /// Whether the end of a round lets events go that are still here.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// Lets out a portion of what may go; true when there is more of it. When too much waits, the
+    /// oldest may go.
+    pub(crate) fn let_out(&mut self, out: &mut Vec<Item>) -> bool {
         if self.waiting > MOST {
-            self.drain(Nanos(i64::MAX), MOST - PORTION, out);
+            self.drain(Nanos(i64::MAX), self.waiting - PORTION, out);
+            return self.waiting > MOST;
         }
+        let Some(ready) = self.ready else { return false };
+        let before = self.waiting;
+        self.drain(ready, before.saturating_sub(PORTION), out);
+        if before - self.waiting == PORTION {
+            return true;
+        }
+        losses_while(&mut self.losses, |loss| loss.from <= ready, out);
+        self.ready = None;
+        false
     }
 
     /// Lets out a portion of what is left; true when that was all.
@@ -206,10 +222,10 @@ mod tests {
         let mut merge = Merge::default();
         let mut out = Vec::new();
         push(&mut merge, &[(0, 10), (0, 30), (1, 20)]);
-        merge.end_round(&mut out);
+        end_round(&mut merge, &mut out);
         assert_eq!(out, []);
         push(&mut merge, &[(0, 50), (1, 25), (1, 60)]);
-        merge.end_round(&mut out);
+        end_round(&mut merge, &mut out);
         check(&out, &[(0, 10), (1, 20), (1, 25), (0, 30)]);
         merge.finish(&mut out);
         check(&out, &[(0, 10), (1, 20), (1, 25), (0, 30), (0, 50), (1, 60)]);
@@ -238,8 +254,8 @@ mod tests {
         let mut merge = Merge::default();
         let mut out = Vec::new();
         push(&mut merge, &[(0, 10)]);
-        merge.end_round(&mut out);
-        merge.end_round(&mut out);
+        end_round(&mut merge, &mut out);
+        end_round(&mut merge, &mut out);
         assert!(!merge.push(1, event(1, 9)));
         push(&mut merge, &[(0, 11)]);
         merge.finish(&mut out);
@@ -286,7 +302,7 @@ mod tests {
                     prop_assert!(merge.push(usize::try_from(*cpu).unwrap(), event));
                     expected.push(Item::Event(event));
                 }
-                merge.end_round(&mut out);
+                end_round(&mut merge, &mut out);
             }
             merge.finish(&mut out);
             expected.extend(losses.into_iter().map(Item::Loss));
@@ -326,6 +342,11 @@ mod tests {
 
     fn event(cpu: u32, time: i64) -> Event {
         EventBuilder::new(Action::Queue, time).cpu(cpu).build()
+    }
+
+    fn end_round(merge: &mut Merge, out: &mut Vec<Item>) {
+        merge.end_round();
+        while merge.let_out(out) {}
     }
 
     #[track_caller]

@@ -132,15 +132,21 @@ impl<R: Read + Seek> PerfReader<R> {
         Ok(Self { records, decoder, merge, clock, is_pipe, first, last, stage })
     }
 
-    /// Reads the records of a batch; what may go out does.
-    fn read_batch(&mut self, out: &mut Vec<Item>) -> Result<(), Error> {
+    /// Reads the records of a batch.
+    fn read_batch(&mut self) -> Result<(), Error> {
         if self.stage == Stage::Between {
             self.records.fill()?;
         }
         self.stage = Stage::Within;
         for _ in 0..MOST_RECORDS {
             match self.records.next() {
-                Next::Record(record) => self.decoder.take(record, &mut self.merge, out),
+                Next::Record(record) => {
+                    self.decoder.take(record, &mut self.merge);
+                    // What the end of a round lets go goes before anything else is read.
+                    if self.merge.is_ready() {
+                        return Ok(());
+                    }
+                }
                 Next::Damaged | Next::Broken => self.decoder.give_up(Cause::Malformed),
                 Next::Used => {
                     self.stage = Stage::Between;
@@ -148,7 +154,6 @@ impl<R: Read + Seek> PerfReader<R> {
                 }
             }
         }
-        self.merge.relieve(out);
         if self.stage == Stage::Between {
             match self.records.state() {
                 State::More => {}
@@ -175,8 +180,12 @@ impl<R: Read + Seek> PerfReader<R> {
 
 impl<R: Read + Seek + Send> Reader for PerfReader<R> {
     fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<Progress, Error> {
+        let before = out.len();
+        if self.merge.let_out(out) || out.len() > before {
+            return Ok(Progress::More);
+        }
         if matches!(self.stage, Stage::Between | Stage::Within) {
-            self.read_batch(out)?;
+            self.read_batch()?;
         } else if self.stage == Stage::Read && self.merge.finish_portion(out) {
             self.stage = Stage::Finished;
         }

@@ -4,7 +4,7 @@
 //! truncated. The ledger's other causes count events that no record holds, or events that were used.
 //! A compressed record is no record of its own unless it is damaged: what it holds counts.
 
-use iotrace_model::{AtaPort, Cause, Cpu, DeviceId, Item, Ledger};
+use iotrace_model::{AtaPort, Cause, Cpu, DeviceId, Ledger};
 
 use super::clock::Clock;
 use super::known::Tracepoints;
@@ -29,14 +29,14 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes one record; what may go out does.
+    /// Takes one record.
     #[inline]
-    pub(super) fn take(&mut self, record: Record<'_>, merge: &mut Merge, out: &mut Vec<Item>) {
+    pub(super) fn take(&mut self, record: Record<'_>, merge: &mut Merge) {
         self.counts.read += 1;
         let used = match record.kind {
             kind::SAMPLE => self.sample(record.body, merge),
             kind::FINISHED_ROUND => {
-                merge.end_round(out);
+                merge.end_round();
                 Ok(())
             }
             // Losses are known already: `Survey` counted them and gave them to the merge.
