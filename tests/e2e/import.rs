@@ -168,7 +168,7 @@ fn priorities_in_the_columns_are_no_sectors() {
     let Some(trace) = import("s13-ioprio-columns.blkparse.txt", 0) else { return };
     let rows: Vec<_> = (0..trace.runs()).flat_map(|run| trace.rows(run)).collect();
     let expected = [38_990, 37_253, 33_239, 36_240, 42_951, 32_970, 23_467, 22_971];
-    let latencies: Vec<_> = rows.iter().filter_map(|row| row.d2c()).map(|ns| ns.0).collect();
+    let latencies: Vec<_> = rows.iter().filter_map(Request::d2c).map(|ns| ns.0).collect();
     assert_eq!(latencies, expected);
     assert!(rows.iter().all(|row| row.sector.map(|sector| sector.0) == Some(0)));
 }
@@ -189,7 +189,7 @@ fn a_device_without_requests_has_the_time_of_its_bios() {
     let Some(trace) = import("s18-pmem-bio-only.btrace.txt", 0) else { return };
     let rows = trace.rows(0);
     assert!(d2c(&rows, |_| true).is_empty());
-    let q2c: Vec<_> = rows.iter().filter_map(|row| row.q2c()).map(|ns| ns.0).collect();
+    let q2c: Vec<_> = rows.iter().filter_map(Request::q2c).map(|ns| ns.0).collect();
     assert_eq!((q2c.len(), q2c.first(), q2c.last()), (13, Some(&3283), Some(&1571)));
     assert!(trace.stderr().contains("works on bios"), "{}", trace.stderr());
 }
@@ -198,7 +198,7 @@ fn a_device_without_requests_has_the_time_of_its_bios() {
 fn a_cut_text_gives_what_is_left_of_it() {
     let Some(trace) = import("s21-ide-2.6.17-live.blkparse.txt", 0) else { return };
     let rows = trace.rows(0);
-    let matched: Vec<_> = rows.iter().filter_map(|row| row.d2c()).map(|ns| ns.0).collect();
+    let matched: Vec<_> = rows.iter().filter_map(Request::d2c).map(|ns| ns.0).collect();
     assert_eq!(matched, [3_275_060]);
 }
 
@@ -227,7 +227,9 @@ fn text_of_tracepoints_gives_its_requests() {
     let trace = import("s27-ufs-direct-io-wrapped.ftrace.txt", 0).unwrap();
     let rows = trace.rows(0);
     let mut micros: Vec<_> = d2c(&rows, |row| row.device.to_string() == "8:0");
-    micros.iter_mut().for_each(|ns| *ns = (*ns + 500) / 1000);
+    for ns in &mut micros {
+        *ns = (*ns + 500) / 1000;
+    }
     micros.sort_unstable();
     assert_eq!(micros, [1354, 2096, 2194, 2616, 3135, 4098]);
     let pending = rows.iter().filter(|row| row.issue.is_some() && row.complete.is_none());

@@ -125,7 +125,7 @@ impl Cause {
                 "the capture buffer in memory was full; raise --memory-limit or write elsewhere"
             }
             Cause::Truncated => "the capture ends within a record; the last record is left out",
-            Cause::Malformed => "records that do not match their own header are left out",
+            Cause::Malformed => "records or lines that cannot be read are left out",
             Cause::Foreign => "records that hold no block event are passed over",
             Cause::CompleteWithoutIssue => "completions of requests issued before the capture",
             Cause::Orphan => "events of requests that are not open",

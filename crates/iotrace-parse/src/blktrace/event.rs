@@ -222,7 +222,7 @@ mod tests {
     fn a_merge_of_requests_carries_the_category_of_requests() {
         assert_eq!(record(WRITE | 2, 512).action(), Action::BackMerge);
         assert_eq!(record(WRITE | REQUEST | 2, 512).action(), Action::RequestMerge);
-        assert_eq!(record(WRITE | 18, 512).action(), Action::Unknown(18));
+        assert_eq!(record(WRITE | 0x12, 512).action(), Action::Unknown(18));
     }
 
     #[test]
@@ -243,7 +243,8 @@ mod tests {
         let event = tagged.event(Order::Little, &payload, Nanos(1), Comm::default()).unwrap();
         let above = Remap { device: DeviceId { major: 8, minor: 1 }, sector: Sector(2048) };
         assert_eq!((event.cgroup, event.remap), (Some(77), Some(above)));
-        let short = tagged.event(Order::Little, &payload[..20], Nanos(1), Comm::default());
+        payload.truncate(20);
+        let short = tagged.event(Order::Little, &payload, Nanos(1), Comm::default());
         assert_eq!(short, None);
     }
 

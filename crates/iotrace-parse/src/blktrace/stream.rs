@@ -182,7 +182,8 @@ mod tests {
     fn a_cut_record_ends_the_stream() {
         let bytes = BlktraceBuilder::new().queue(10, 0, 8).queue(20, 8, 8).build();
         for cut in 1..48 {
-            let (records, broken) = read(&bytes[..bytes.len() - cut]);
+            let (bytes, _) = bytes.split_at(bytes.len() - cut);
+            let (records, broken) = read(bytes);
             assert_eq!(records, 1);
             assert_eq!((broken.cut, broken.stretches), (Some(48), 0));
         }

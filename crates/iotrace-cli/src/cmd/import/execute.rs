@@ -210,12 +210,6 @@ fn write_run(
         plan.talk.warn(&format!("{}: {reason}", relative.display()));
     }
     crate::cmd::record::warn_of_loss(plan.talk, &ledger, relative);
-    let imported = document.imported.as_ref();
-    for note in imported.iter().flat_map(|imported| &imported.notes) {
-        if !reasons.contains(note) {
-            plan.talk.say(&format!("{}: {note}", relative.display()));
-        }
-    }
     let entry = RunEntry {
         folder: relative.display().to_string(),
         configuration: Vec::new(),
@@ -254,6 +248,20 @@ fn reasons(filled: &Filled) -> Vec<String> {
     reasons
 }
 
+/// What was noticed, once each.
+fn say_notes(plan: &Import, done: &[Done]) {
+    let mut said = Vec::new();
+    for run in done {
+        let imported = run.document.imported.as_ref();
+        for note in imported.iter().flat_map(|imported| &imported.notes) {
+            if !said.contains(&note) && !run.reasons.contains(note) {
+                plan.talk.say(&format!("{}: {note}", run.entry.folder));
+                said.push(note);
+            }
+        }
+    }
+}
+
 /// The manifest, and how the import ended.
 fn finish(plan: &Import, done: &[Done]) -> anyhow::Result<Exit> {
     let mut ledger = Ledger::default();
@@ -272,6 +280,7 @@ fn finish(plan: &Import, done: &[Done]) -> anyhow::Result<Exit> {
     let manifest = document::manifest(done, &ledger, incomplete);
     iotrace_dataset::finish(&plan.output, manifest)?;
     iotrace_capture::give_to(&plan.output, plan.owner.as_ref())?;
+    say_notes(plan, done);
     let count = |of: fn(&RunDocument) -> u64| done.iter().map(|run| of(&run.document)).sum::<u64>();
     plan.talk.say(&format!(
         "{} events, {} requests in {} {}",
