@@ -74,6 +74,7 @@ pub fn device_facts(target: &Target, identifiers: Identifiers) -> DeviceFacts {
         ata_port: target.ata_port,
         queue_depth: number(&device, "queue_depth"),
         facts,
+        only_named: false,
     }
 }
 

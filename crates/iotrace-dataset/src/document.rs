@@ -240,6 +240,7 @@ impl From<&DeviceDocument> for DeviceFacts {
             ata_port: document.ata_port.map(port),
             queue_depth: document.queue_depth,
             facts: Facts::from(&document.facts),
+            only_named: false,
         }
     }
 }

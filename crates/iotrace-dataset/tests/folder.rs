@@ -144,6 +144,7 @@ fn a_device_survives_its_document() {
         ata_port: Some(AtaPort { port: 2, device: 0 }),
         queue_depth: Some(32),
         facts,
+        only_named: false,
     };
     let text = serde_json::to_string(&DeviceDocument::from(&device)).unwrap();
     let document: DeviceDocument = serde_json::from_str(&text).unwrap();

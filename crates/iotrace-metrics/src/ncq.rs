@@ -23,6 +23,7 @@ const OVERLAP: f64 = 0.01;
 
 /// Weighs the evidence; `facts` is `None` for a device that nothing is known of.
 pub(crate) fn evidence(facts: Option<&DeviceFacts>, observed: Observed) -> NcqEvidence {
+    let facts = facts.filter(|facts| !facts.only_named);
     let (verdict, rests_on) = judge(facts, observed);
     let has_commands = observed.commands > 0;
     NcqEvidence {
@@ -47,7 +48,15 @@ fn judge(facts: Option<&DeviceFacts>, observed: Observed) -> (NcqVerdict, String
     let in_flight =
         format!("at most {max_in_flight} in flight{several}, {overtaken} requests overtaken");
     let is_deep = max_in_flight > 1 && time_above_one > OVERLAP;
+    let seen = if commands > 0 {
+        format!("{queued} of {commands} read and write commands were NCQ commands")
+    } else {
+        "no command was seen at the driver".to_owned()
+    };
     let Some(facts) = facts else {
+        if queued > 0 {
+            return (NcqVerdict::Used, format!("{seen}; {in_flight}"));
+        }
         let reason = format!("nothing is known of the device; {in_flight}");
         return (NcqVerdict::Unknown, reason);
     };
@@ -60,11 +69,6 @@ fn judge(facts: Option<&DeviceFacts>, observed: Observed) -> (NcqVerdict, String
     }
     let Some(depth) = facts.queue_depth else {
         return (NcqVerdict::Unknown, format!("queue_depth could not be read; {in_flight}"));
-    };
-    let seen = if commands > 0 {
-        format!("{queued} of {commands} read and write commands were NCQ commands")
-    } else {
-        "no command was seen at the driver".to_owned()
     };
     let numbers = format!("{seen}; queue_depth {depth}, {in_flight}");
     let verdict = if depth <= 1 {
@@ -126,6 +130,11 @@ mod tests {
         check((false, Some(254)), (0, 0, 31), 0.9, NcqVerdict::DepthLimit);
         check((false, None), (0, 0, 31), 0.9, NcqVerdict::DepthLimit);
         assert_eq!(evidence(None, Observed::default()).verdict, NcqVerdict::Unknown);
+        let named = DeviceFacts { only_named: true, ..DeviceFacts::default() };
+        let deep = Observed { max_in_flight: 8, time_above_one: 0.5, ..Observed::default() };
+        assert_eq!(evidence(Some(&named), deep).verdict, NcqVerdict::Unknown);
+        let queued = Observed { commands: 9, queued: 9, ..deep };
+        assert_eq!(evidence(Some(&named), queued).verdict, NcqVerdict::Used);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct DeviceFacts {
     pub queue_depth: Option<u32>,
     /// Everything else.
     pub facts: Facts,
+    /// Nothing but number and name is known, as of a device in an imported trace.
+    pub only_named: bool,
 }
 
 /// A place in libata's numbering, as its tracepoints print it.

@@ -30,6 +30,11 @@ pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
+/// A count that may be a mean of counts: whole where it is, else three significant digits.
+pub(crate) fn mean_count(value: f64) -> String {
+    if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { significant(value) }
+}
+
 /// Three significant digits, never fewer than all digits before the point: `1.23`, `12.3`, `12 345`.
 pub(crate) fn significant(value: f64) -> String {
     if !value.is_finite() {

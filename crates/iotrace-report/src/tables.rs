@@ -32,7 +32,11 @@ pub(crate) fn rates(groups: &Groups<'_>, rows: &[Group<'_>]) -> Table {
     op_table("Throughput", groups, rows, &columns, |group, op| {
         let significant = |low, high| number::range(low, high, number::significant);
         vec![
-            group.op_range(op, significant, |one| Some(number::float(one.requests))),
+            group.op_range(
+                op,
+                |low, high| number::range(low, high, number::mean_count),
+                |one| Some(number::float(one.requests)),
+            ),
             group.op_range(op, significant, |one| Some(one.iops)),
             group.op_range(
                 op,

@@ -142,7 +142,9 @@ fn summarize_one(
     run: &Run,
 ) -> anyhow::Result<(iotrace_model::RunSummary, iotrace_metrics::RunSample)> {
     let document = &run.document;
-    let devices: Vec<DeviceFacts> = document.devices.iter().map(DeviceFacts::from).collect();
+    let only_named = document.imported.is_some();
+    let devices = document.devices.iter().map(DeviceFacts::from);
+    let devices: Vec<_> = devices.map(|facts| DeviceFacts { only_named, ..facts }).collect();
     let ledger = ledger_from_documents(&document.ledger);
     let requests = root.join(&run.folder).join("requests.parquet");
     let input = RunInput {
@@ -220,34 +222,22 @@ fn exit_sentence(run: &Run) -> Option<String> {
     }
 }
 
-/// What the runs without a workload were imported from, and what the importer noted of it: the
-/// `note` or `notes` among a run's counters. Each once.
+/// What runs were imported from, and what the importer noted of it. Each once.
 fn imports(dataset: &Dataset) -> (Vec<String>, Vec<String>) {
     let (mut sources, mut notes): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let documents = dataset.runs.iter().map(|run| &run.document);
-    for document in documents.filter(|one| one.command.is_empty() && !dataset.manifest.simulated) {
+    for document in dataset.runs.iter().map(|run| &run.document) {
+        let Some(imported) = &document.imported else { continue };
         let source = &document.capture.source;
-        if !source.is_empty() && !sources.contains(source) {
+        if !sources.contains(source) {
             sources.push(source.clone());
         }
-        let counters = Facts::from(&document.counters);
-        for fact in ["note", "notes"].into_iter().filter_map(|name| counters.get(name)) {
-            for note in sentences(fact) {
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
+        for note in &imported.notes {
+            if !notes.contains(note) {
+                notes.push(note.clone());
             }
         }
     }
     (sources, notes)
-}
-
-fn sentences(fact: &Fact) -> Vec<String> {
-    match fact {
-        Fact::Text(text) => vec![text.clone()],
-        Fact::List(facts) => facts.iter().flat_map(sentences).collect(),
-        Fact::Number(_) | Fact::Flag(_) | Fact::Table(_) => Vec::new(),
-    }
 }
 
 /// One line on a device: name, model, size, scheduler.
