@@ -2,8 +2,9 @@
 //!
 //! Latencies are issue to completion in nanoseconds, from the last issue.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use iotrace_model::{Op, Request, Status};
 use iotrace_testkit::beside;
@@ -290,6 +291,63 @@ fn what_is_imported_is_analysed_like_a_recording() {
     }
     let report = std::fs::read_to_string(trace.dataset.join("report.md")).unwrap();
     assert!(report.contains("blktrace 7, little-endian"), "{report}");
+}
+
+#[test]
+fn what_stands_before_damage_is_kept() {
+    let Some(sample) = beside("corpus/samples/s06-nvme-dmcrypt-flush.blkparse.txt") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let packed = folder.path().join("trace.txt.gz");
+    let output = run(Command::new("gzip").arg("-c").arg(sample));
+    check_exit(&output, 0);
+    std::fs::write(&packed, &output.stdout[..output.stdout.len() / 2]).unwrap();
+    let trace = import_with(&packed, &[], 3);
+    let rows = trace.rows(0).len();
+    assert!((50..165).contains(&rows), "{rows} requests in half of the file");
+    assert!(trace.stderr().contains("reading stopped: cannot read"), "{}", trace.stderr());
+}
+
+#[test]
+fn a_pipe_is_read_like_a_file() {
+    let Some(golden) = beside("reference/golden/a_plain") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = folder.path().join("t.iotrace");
+    let mut child = iotrace()
+        .args(["import", "--quiet", "-", "-o"])
+        .arg(&dataset)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut bytes = std::fs::read(golden.join("sda.blktrace.0")).unwrap();
+    bytes.extend(std::fs::read(golden.join("sda.blktrace.1")).unwrap());
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    assert!(child.wait().unwrap().success());
+    let piped = requests(&dataset.join("runs/rep=0"));
+    assert_eq!(piped, import_with(&golden.join("sda"), &[], 0).rows(0));
+}
+
+#[test]
+fn a_big_endian_and_a_newer_trace_give_the_same_requests() {
+    let Some(golden) = beside("reference/golden") else { return };
+    let rows = |case: &str| import_with(&golden.join(case).join("sda"), &[], 0).rows(0);
+    let plain = rows("a_plain");
+    assert_eq!(plain.len(), 3);
+    for twin in ["k_big_endian", "l_version8"] {
+        assert_eq!(rows(twin), plain, "{twin}");
+    }
+    let text = import_with(&golden.join("a_plain/blkparse-1.3.0.txt"), &[], 0);
+    assert_eq!(text.rows(0), plain);
+}
+
+#[test]
+fn a_name_without_a_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = import_with(&folder.path().join("sdx"), &[], 1);
+    assert!(trace.stderr().contains("there is no file"), "{}", trace.stderr());
+    let other = folder.path().join("notes.txt");
+    std::fs::write(&other, "nothing of the kind\n").unwrap();
+    let trace = import_with(&other, &[], 1);
+    assert!(trace.stderr().contains("if it is one of them, name it with --format"));
 }
 
 #[test]

@@ -123,10 +123,10 @@ impl<R: BufRead> BlkparseReader<R> {
 
     /// Reads the next line, and the event that it completes.
     #[inline]
-    fn read_line(&mut self) -> Result<Next, Error> {
+    fn read_line(&mut self) -> Next {
         let Self { lines, form, broken, tally, .. } = self;
         let number = lines.number() + 1;
-        let Some(text) = lines.next()? else { return Ok(Next::End) };
+        let Some(text) = lines.next() else { return Next::End };
         let found = form.read(text, tally.records.used);
         let (line, text) = match found {
             Ok(line) => {
@@ -147,7 +147,7 @@ impl<R: BufRead> BlkparseReader<R> {
             Next::Event(line.event)
         });
         tally.long_lines += u64::from(lines.is_cut());
-        Ok(next)
+        next
     }
 
     /// Puts an event in order; gives it back when another capture begins with it.
@@ -193,13 +193,13 @@ impl<R: BufRead + Send> Reader for BlkparseReader<R> {
             self.next = self.place(event, out);
         }
         for _ in 0..BATCH {
-            match self.read_line()? {
+            match self.read_line() {
                 Next::Event(event) => self.next = self.place(event, out),
                 Next::Other => {}
                 Next::End => {
                     self.broken.end(&mut self.tally);
                     self.finish(out);
-                    return Ok(Progress::End);
+                    return self.lines.take_failure().map_or(Ok(Progress::End), Err);
                 }
             }
             if self.next.is_some() {

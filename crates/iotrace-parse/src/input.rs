@@ -78,8 +78,14 @@ impl Input {
                 file.seek(SeekFrom::Start(0)).map_err(refuse)?;
             }
             Content::Stream(stream) => {
-                stream.by_ref().take(START).read_to_end(&mut self.start).map_err(refuse)?;
+                let read = stream.by_ref().take(START).read_to_end(&mut self.start);
                 let rest = std::mem::replace(stream, Box::new(std::io::empty()));
+                let rest: Box<dyn Read + Send> = match read {
+                    Ok(_) => rest,
+                    Err(source) if self.start.is_empty() => return Err(refuse(source)),
+                    // What was unpacked before the damage is not lost.
+                    Err(source) => Box::new(Failed(Some(source))),
+                };
                 *stream = Box::new(Cursor::new(self.start.clone()).chain(rest));
             }
         }
@@ -142,6 +148,15 @@ impl Content {
         std::io::copy(&mut stream, &mut file).map_err(refuse)?;
         file.seek(SeekFrom::Start(0)).map_err(refuse)?;
         Ok(file)
+    }
+}
+
+/// Nothing but an error, told once.
+struct Failed(Option<std::io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }
 
@@ -324,6 +339,24 @@ mod tests {
             input.content.into_reader().read_to_end(&mut read).unwrap();
             assert_eq!(read, text);
         }
+    }
+
+    #[test]
+    fn what_was_unpacked_before_the_damage_is_read() {
+        let line = b"  8,0    1       42     0.004512000  1234  D  WS 2048 + 8 [kworker/1:1H]\n";
+        let text: Vec<u8> = (0..4000_u32)
+            .flat_map(|number| {
+                [line.as_slice(), &number.wrapping_mul(0x9e37_79b9).to_le_bytes()].concat()
+            })
+            .collect();
+        let mut packed = zstd::encode_all(text.as_slice(), 1).unwrap();
+        packed.truncate(packed.len() - 100);
+        let content = Content::Stream(Box::new(Cursor::new(packed)));
+        let input = Input::new("text".to_owned(), content, 0).unwrap();
+        assert_eq!(input.detect().unwrap(), Format::Blkparse);
+        let mut read = Vec::new();
+        assert!(input.content.into_reader().read_to_end(&mut read).is_err());
+        assert!(read.len() > 100_000 && text.starts_with(&read), "{} bytes", read.len());
     }
 
     #[track_caller]

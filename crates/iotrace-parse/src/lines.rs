@@ -19,20 +19,23 @@ pub(crate) struct Lines<R> {
     number: u64,
     offset: u64,
     is_cut: bool,
+    /// Why it could not be read on; the text ends there.
+    failure: Option<Error>,
 }
 
 impl<R: BufRead> Lines<R> {
     /// `path` is the file's name in errors.
     pub(crate) fn new(reader: R, path: &str) -> Self {
         let (path, line) = (path.to_owned(), Vec::new());
-        Self { reader, path, line, number: 0, offset: 0, is_cut: false }
+        Self { reader, path, line, number: 0, offset: 0, is_cut: false, failure: None }
     }
 
-    /// The next line, without its end; `None` at the end of the text.
-    ///
-    /// # Errors
-    /// When the operating system, or a decompressor, cannot read on.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Error> {
+    /// The next line, without its end; `None` at the end of the text, and where it cannot be read
+    /// on, which `take_failure` tells.
+    pub(crate) fn next(&mut self) -> Option<&[u8]> {
+        if self.failure.is_some() {
+            return None;
+        }
         self.line.clear();
         self.is_cut = false;
         let mut any = false;
@@ -43,7 +46,8 @@ impl<R: BufRead> Lines<R> {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                     Err(source) => {
                         let path = self.path.clone();
-                        return Err(Error::Read { path, offset: self.offset, source });
+                        self.failure = Some(Error::Read { path, offset: self.offset, source });
+                        break;
                     }
                 };
                 if block.is_empty() {
@@ -64,13 +68,18 @@ impl<R: BufRead> Lines<R> {
             }
         }
         if !any {
-            return Ok(None);
+            return None;
         }
         self.number += 1;
         if self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        Ok(Some(&self.line))
+        Some(&self.line)
+    }
+
+    /// Why the operating system, or a decompressor, could not read on, told once.
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     /// Number of the line that was handed out last, from 1.
@@ -86,7 +95,7 @@ impl<R: BufRead> Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufReader;
+    use std::io::{BufReader, Read};
 
     use super::*;
 
@@ -102,18 +111,36 @@ mod tests {
         let mut text = vec![b'x'; 3 * LONGEST];
         text.extend(b"\nnext");
         let mut lines = Lines::new(BufReader::with_capacity(7, text.as_slice()), "text");
-        assert_eq!(lines.next().unwrap().map(<[u8]>::len), Some(LONGEST));
+        assert_eq!(lines.next().map(<[u8]>::len), Some(LONGEST));
         assert!(lines.is_cut());
-        assert_eq!(lines.next().unwrap(), Some(b"next".as_slice()));
+        assert_eq!(lines.next(), Some(b"next".as_slice()));
         assert_eq!((lines.is_cut(), lines.number()), (false, 2));
+    }
+
+    #[test]
+    fn what_was_read_before_an_error_is_not_lost() {
+        let reader = BufReader::new(b"one\ntwo".as_slice().chain(Failing));
+        let mut lines = Lines::new(reader, "text");
+        assert_eq!(lines.next(), Some(b"one".as_slice()));
+        assert_eq!(lines.next(), Some(b"two".as_slice()));
+        assert_eq!(lines.next(), None);
+        assert!(matches!(lines.take_failure(), Some(Error::Read { offset: 7, .. })));
+    }
+
+    struct Failing;
+
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("a disk fails"))
+        }
     }
 
     #[track_caller]
     fn check(text: &[u8], expected: &[&str]) {
         let mut lines = Lines::new(BufReader::with_capacity(2, text), "text");
         for line in expected {
-            assert_eq!(lines.next().unwrap(), Some(line.as_bytes()));
+            assert_eq!(lines.next(), Some(line.as_bytes()));
         }
-        assert_eq!(lines.next().unwrap(), None);
+        assert_eq!(lines.next(), None);
     }
 }

@@ -89,6 +89,8 @@ pub struct PerfReader<R> {
     first: Option<Nanos>,
     last: Option<Nanos>,
     stage: Stage,
+    /// Why the file could not be read on, to be told behind what was read.
+    failure: Option<Error>,
 }
 
 /// How far a file is read.
@@ -129,13 +131,17 @@ impl<R: Read + Seek> PerfReader<R> {
         };
         let merge = Merge::new(losses);
         let stage = Stage::Between;
-        Ok(Self { records, decoder, merge, clock, is_pipe, first, last, stage })
+        Ok(Self { records, decoder, merge, clock, is_pipe, first, last, stage, failure: None })
     }
 
     /// Reads the records of a batch.
-    fn read_batch(&mut self) -> Result<(), Error> {
-        if self.stage == Stage::Between {
-            self.records.fill()?;
+    fn read_batch(&mut self) {
+        if self.stage == Stage::Between
+            && let Err(error) = self.records.fill()
+        {
+            self.failure = Some(error);
+            self.stage = Stage::Read;
+            return;
         }
         self.stage = Stage::Within;
         for _ in 0..MOST_RECORDS {
@@ -144,7 +150,7 @@ impl<R: Read + Seek> PerfReader<R> {
                     self.decoder.take(record, &mut self.merge);
                     // What the end of a round lets go goes before anything else is read.
                     if self.merge.is_ready() {
-                        return Ok(());
+                        return;
                     }
                 }
                 Next::Damaged | Next::Broken => self.decoder.give_up(Cause::Malformed),
@@ -164,7 +170,6 @@ impl<R: Read + Seek> PerfReader<R> {
                 State::Ended => self.stage = Stage::Read,
             }
         }
-        Ok(())
     }
 
     /// Time of the earliest event; `None` without events. Known from the start.
@@ -185,9 +190,12 @@ impl<R: Read + Seek + Send> Reader for PerfReader<R> {
             return Ok(Progress::More);
         }
         if matches!(self.stage, Stage::Between | Stage::Within) {
-            self.read_batch()?;
+            self.read_batch();
         } else if self.stage == Stage::Read && self.merge.finish_portion(out) {
             self.stage = Stage::Finished;
+            if let Some(error) = self.failure.take() {
+                return Err(error);
+            }
         }
         Ok(if self.stage == Stage::Finished { Progress::End } else { Progress::More })
     }

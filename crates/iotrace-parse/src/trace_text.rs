@@ -79,9 +79,11 @@ impl<R: BufRead> TraceTextReader<R> {
         let mut out = Vec::new();
         while !text.has_begun() {
             let number = lines.number() + 1;
-            let line = if number <= MOST_BEFORE { lines.next()? } else { None };
+            let line = if number <= MOST_BEFORE { lines.next() } else { None };
             let Some(line) = line else {
-                return Err(Error::NoTraceText { path: path.to_owned(), lines: lines.number() });
+                let (path, number) = (path.to_owned(), lines.number());
+                let failure = lines.take_failure();
+                return Err(failure.unwrap_or(Error::NoTraceText { path, lines: number }));
             };
             text.take(number, line, &mut out);
             text.note_cut(lines.is_cut());
@@ -102,10 +104,10 @@ impl<R: BufRead + Send> Reader for TraceTextReader<R> {
         }
         for _ in 0..BATCH {
             let number = self.lines.number() + 1;
-            let Some(line) = self.lines.next()? else {
+            let Some(line) = self.lines.next() else {
                 self.has_ended = true;
                 self.text.end(start, out);
-                return Ok(Progress::End);
+                return self.lines.take_failure().map_or(Ok(Progress::End), Err);
             };
             if self.text.take(number, line, out) == Took::Restart {
                 self.held.extend_from_slice(line);

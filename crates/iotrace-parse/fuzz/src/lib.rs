@@ -16,7 +16,8 @@ pub fn drive(reader: &mut dyn Reader) {
     let mut ledger = Ledger::default();
     for _ in 0..MOST_BATCHES {
         items.clear();
-        let Ok(progress) = reader.next_batch(&mut items) else { break };
+        // A file that cannot be read on, such as a damaged compressed one, is an error at its end.
+        let Ok(progress) = reader.next_batch(&mut items) else { return };
         for item in &items {
             if let Item::Loss(loss) = item {
                 assert!(loss.from <= loss.to, "a loss ends before it begins");
