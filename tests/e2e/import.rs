@@ -100,6 +100,7 @@ fn a_trace_that_begins_in_the_middle_says_what_started_before() {
     let micros = |ns: i64| (ns + 500) / 1000;
     assert_eq!((count, micros(min), micros(max), micros(mean)), (31, 231, 75_189, 10_537));
     assert_eq!((all.first(), all.last()), (Some(&383_903), Some(&308_903)));
+    assert!(trace.stderr().contains("only the file of CPU 0 is there"), "{}", trace.stderr());
     // One was allocated in the trace but queued before, another has no issue in it.
     let before = rows.iter().filter(|row| row.status == Status::StartedBefore);
     assert_eq!(before.map(|row| row.d2c().is_some()).collect::<Vec<_>>(), [true, false]);
@@ -201,6 +202,7 @@ fn a_cut_text_gives_what_is_left_of_it() {
     let rows = trace.rows(0);
     let matched: Vec<_> = rows.iter().filter_map(Request::d2c).map(|ns| ns.0).collect();
     assert_eq!(matched, [3_275_060]);
+    assert!(trace.stderr().contains("sequence numbers jump"), "{}", trace.stderr());
 }
 
 #[test]

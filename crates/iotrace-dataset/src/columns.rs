@@ -16,7 +16,7 @@ pub const REQUESTS_SCHEMA: &str = "iotrace/requests/1";
 pub const TIME_NS: &str = "time_ns";
 /// Events: the CPU that logged it.
 pub const CPU: &str = "cpu";
-/// Events: place in the CPU's stream, from 0.
+/// Events: place in the CPU's stream, as the source counts it.
 pub const SEQUENCE: &str = "sequence";
 /// Events: what happened.
 pub const ACTION: &str = "action";

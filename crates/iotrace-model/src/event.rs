@@ -37,7 +37,7 @@ pub struct Event {
     pub time: Nanos,
     /// The CPU that logged it.
     pub cpu: Cpu,
-    /// Place in the CPU's stream, from 0.
+    /// Place in the CPU's stream as the source counts it: tracepoints from 0, blktrace from 1.
     pub sequence: u64,
     /// The device; `None` where the event names none (plug, an unmapped ATA port).
     pub device: Option<DeviceId>,

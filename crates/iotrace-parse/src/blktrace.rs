@@ -226,6 +226,13 @@ impl Reader for BlktraceReader {
             messages.push((shared.time(*time), text.clone()));
         }
         let mut notes = shared.notes.clone();
+        if let [only] = self.inputs.as_slice()
+            && let Some((_, cpu)) = only.stream.path().rsplit_once(".blktrace.")
+        {
+            notes.push(format!(
+                "only the file of CPU {cpu} is there; whether other CPUs had events cannot be told"
+            ));
+        }
         if is_rebased {
             notes.push(
                 "a merged dump has neither the clock's own times nor the wall clock".to_owned(),

@@ -20,6 +20,8 @@ pub struct Context {
     pub command: String,
     /// What it was imported from, one line for each kind of source; empty for a recording.
     pub imported: Vec<String>,
+    /// The clock of all times; `unknown` where an imported trace does not tell.
+    pub clock: String,
     /// Version of iotrace that makes the report.
     pub tool_version: String,
     /// When the dataset was made.

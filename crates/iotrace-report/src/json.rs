@@ -20,7 +20,7 @@ pub fn json(summary: &Summary, context: &Context) -> Result<String, Error> {
         schema: SCHEMA,
         tool: Tool { name: "iotrace", version: &context.tool_version },
         created: &context.created,
-        clock: "CLOCK_MONOTONIC",
+        clock: &context.clock,
         title: &context.title,
         command: &context.command,
         imported: &context.imported,
@@ -69,7 +69,7 @@ struct Document<'a> {
     schema: &'static str,
     tool: Tool<'a>,
     created: &'a str,
-    clock: &'static str,
+    clock: &'a str,
     title: &'a str,
     command: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]

@@ -197,6 +197,7 @@ fn context(dataset: &Dataset) -> Context {
         title,
         command: manifest.plan.command.join(" "),
         imported,
+        clock: clock(dataset),
         tool_version: manifest.tool_version.clone(),
         created: manifest.created.clone(),
         kernel: text(&Facts::from(&manifest.host), "kernel_release"),
@@ -206,6 +207,14 @@ fn context(dataset: &Dataset) -> Context {
         simulated: manifest.simulated,
         warnings,
     }
+}
+
+/// The clock of the runs, `unknown` where they differ.
+fn clock(dataset: &Dataset) -> String {
+    let mut clocks = dataset.runs.iter().map(|run| &run.document.clock);
+    let first = clocks.next();
+    let same = first.filter(|first| clocks.all(|clock| clock == *first));
+    same.cloned().unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// How the workload of a measured run went wrong; `None` where it did not, or none was run.

@@ -36,6 +36,7 @@ pub(crate) fn example() -> (Summary, Context) {
     }
     let summary = Summary { runs, comparisons: vec![comparison()] };
     let context = Context {
+        clock: "CLOCK_MONOTONIC".to_owned(),
         title: "sda-randrw.iotrace".to_owned(),
         command: "fio --name=randrw --filename=/dev/sda --rw=randrw --bs=4k --iodepth=32 \
                   --runtime=30 --direct=1 --ioengine=io_uring"

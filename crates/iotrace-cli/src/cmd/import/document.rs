@@ -7,7 +7,7 @@ use iotrace_dataset::{
     CaptureDocument, ImportDocument, MANIFEST_SCHEMA, Manifest, MessageDocument, PlanDocument,
     RUN_SCHEMA, RunDocument, ledger_to_documents,
 };
-use iotrace_model::{DeviceFacts, DeviceId, Ledger, Nanos};
+use iotrace_model::{Cause, DeviceFacts, DeviceId, Ledger, Nanos};
 use iotrace_parse::{About, Error, Format};
 
 use crate::tables::Filled;
@@ -48,7 +48,7 @@ pub(super) fn run(
     let known = |time: Option<Nanos>| time.map_or(0, |time| time.0);
     let messages =
         messages.into_iter().map(|(time, text)| MessageDocument { time_ns: time.0, text });
-    let missing = what_is_missing(&filled);
+    let missing = what_is_missing(&filled, ledger);
     RunDocument {
         schema: RUN_SCHEMA.to_owned(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,10 +112,14 @@ fn devices(filled: &Filled, about: &About) -> Vec<DeviceFacts> {
         .collect()
 }
 
-/// Stages that cannot be told, because no event of theirs is in the trace.
-fn what_is_missing(filled: &Filled) -> Vec<String> {
+/// Events that were cut out of a text, and stages of which no event is in the trace.
+fn what_is_missing(filled: &Filled, ledger: &Ledger) -> Vec<String> {
     let seen = filled.seen;
     let mut missing = Vec::new();
+    let gaps = ledger.count(Cause::TextGap);
+    if gaps > 0 {
+        missing.push(format!("{gaps} events are missing: {}", Cause::TextGap.sentence()));
+    }
     if seen.completions > 0 && seen.queues == 0 && seen.issues > 0 {
         missing.push("no queue events: only the time from issue to completion is known".to_owned());
     }
