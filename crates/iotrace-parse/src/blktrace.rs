@@ -18,11 +18,12 @@ mod stream;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::io::Read;
 
 use iotrace_model::{Cause, Cpu, DeviceId, Item, Ledger, Loss, Nanos};
 
-use self::event::Notify;
+use self::event::{Meanings, Notify};
 use self::names::Names;
 use self::record::{Found, Order, Record};
 use self::sequences::{Sequences, Step};
@@ -69,6 +70,7 @@ struct Input {
 /// What all inputs share.
 struct Shared {
     names: Names,
+    meanings: Meanings,
     /// Time of the first event.
     origin: Option<u64>,
     /// The earliest TIMESTAMP: when, and the wall clock then.
@@ -91,6 +93,7 @@ impl BlktraceReader {
     pub fn open(files: Vec<(Box<dyn Read + Send>, String)>) -> Result<Self, Error> {
         let mut shared = Shared {
             names: Names::default(),
+            meanings: Meanings::default(),
             origin: None,
             stamp: None,
             messages: Vec::new(),
@@ -130,15 +133,19 @@ impl BlktraceReader {
     /// more.
     fn merge(&mut self, out: &mut Vec<Item>) -> bool {
         let mut room = BATCH;
-        while let Some(Reverse((.., place))) = self.heads.pop() {
-            let limit = self.heads.peek().map(|Reverse(key)| *key);
-            let Some(input) = self.inputs.get_mut(place) else { continue };
+        while room > 0 {
+            let Some(&Reverse((.., place))) = self.heads.peek() else { return false };
+            // The second of a heap is one of the two below its top.
+            let below = self.heads.as_slice().iter().skip(1).take(2).max();
+            let limit = below.map(|Reverse(key)| *key);
+            let Some(input) = self.inputs.get_mut(place) else { return false };
             // All that comes before the next input's head goes out at once.
+            let mut next = None;
             while input.has_head {
                 let head = input.stream.record();
                 let key = (head.time, head.cpu, place);
                 if room == 0 || limit.is_some_and(|limit| limit < key) {
-                    self.heads.push(Reverse(key));
+                    next = Some(key);
                     break;
                 }
                 room -= 1;
@@ -151,11 +158,16 @@ impl BlktraceReader {
                     }
                 }
             }
-            if room == 0 {
-                return true;
+            if let Some(mut top) = self.heads.peek_mut() {
+                match next {
+                    Some(key) => *top = Reverse(key),
+                    None => {
+                        PeekMut::pop(top);
+                    }
+                }
             }
         }
-        false
+        true
     }
 
     fn finish(&mut self, out: &mut Vec<Item>) {
@@ -306,7 +318,8 @@ impl Shared {
         let cpu = Cpu(record.cpu);
         let comm = self.names.of(record.pid);
         self.counts.used += 1;
-        match (record.event(self.order, payload, time, comm), window) {
+        let meaning = self.meanings.of(record);
+        match (record.event(self.order, payload, time, comm, meaning), window) {
             (Some(event), None) => out.push(Item::Event(event)),
             (Some(event), Some(window)) => {
                 if !window.push(event, out) {

@@ -32,6 +32,47 @@ mod category {
 const CGROUP: u64 = 1 << 8;
 const CODE: u64 = 0xff;
 
+/// What an action word means for a record, with or without bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meaning {
+    action: Action,
+    op: Op,
+    flags: Flags,
+    /// Whether the sector is a place on the device.
+    is_placed: bool,
+}
+
+/// Meanings that were worked out before: a trace has a few dozen words, in an order that no
+/// processor predicts.
+#[derive(Debug)]
+pub(super) struct Meanings {
+    /// By some bits of the word; the word itself, and whether there are no bytes, in front.
+    known: [(u64, Meaning); MEANINGS],
+}
+
+const MEANINGS: usize = 256;
+
+impl Default for Meanings {
+    fn default() -> Self {
+        let none = Record::default();
+        Self { known: [(none.word(), none.meaning()); MEANINGS] }
+    }
+}
+
+impl Meanings {
+    #[inline]
+    pub(super) fn of(&mut self, record: &Record) -> Meaning {
+        let word = record.word();
+        // The code, the direction and the kind of event stand in these bits.
+        let place = (word ^ word >> 12 ^ word >> 19) as usize % MEANINGS;
+        let Some(known) = self.known.get_mut(place) else { return record.meaning() };
+        if known.0 != word {
+            *known = (word, record.meaning());
+        }
+        known.1
+    }
+}
+
 /// What a notify record tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notify<'a> {
@@ -75,15 +116,12 @@ impl Record {
         payload: &[u8],
         time: Nanos,
         comm: Comm,
+        meaning: Meaning,
     ) -> Option<Event> {
         let (cgroup, payload) = self.split_cgroup(order, payload);
         let device = DeviceId::from_kernel(self.device);
-        let action = self.action();
-        let of_task = matches!(action, Action::Plug | Action::Unplug | Action::UnplugTimer);
-        let (op, flags) = self.operation(of_task);
-        let is_empty_flush = op == Op::Flush || self.bytes == 0 && flags.has(Flags::PREFLUSH);
-        let is_passthrough = self.action & category::PC != 0;
-        let is_placed = !(of_task || is_passthrough || is_empty_flush || self.sector == u64::MAX);
+        let Meaning { action, op, flags, is_placed } = meaning;
+        let is_placed = is_placed && self.sector != u64::MAX;
         let (remap, length_bytes) = match action {
             Action::Split | Action::Remap => self.source(action, payload)?,
             _ => (None, u64::from(self.bytes)),
@@ -107,6 +145,20 @@ impl Record {
             tag: None,
             protocol: None,
         })
+    }
+
+    /// The action word, and whether there are no bytes: all that a meaning depends on.
+    fn word(&self) -> u64 {
+        self.action << 1 | u64::from(self.bytes == 0)
+    }
+
+    fn meaning(&self) -> Meaning {
+        let action = self.action();
+        let of_task = matches!(action, Action::Plug | Action::Unplug | Action::UnplugTimer);
+        let (op, flags) = self.operation(of_task);
+        let is_empty_flush = op == Op::Flush || self.bytes == 0 && flags.has(Flags::PREFLUSH);
+        let is_passthrough = self.action & category::PC != 0;
+        Meaning { action, op, flags, is_placed: !(of_task || is_passthrough || is_empty_flush) }
     }
 
     /// Where a remap comes from, or where the rest of a split begins; and the event's length.
@@ -240,11 +292,11 @@ mod tests {
         payload.extend((8_u32 << 20).to_be_bytes());
         payload.extend(2048_u64.to_be_bytes());
         let tagged = record(WRITE | 0x100 | 15, 512);
-        let event = tagged.event(Order::Little, &payload, Nanos(1), Comm::default()).unwrap();
+        let event = read(&tagged, &payload).unwrap();
         let above = Remap { device: DeviceId { major: 8, minor: 1 }, sector: Sector(2048) };
         assert_eq!((event.cgroup, event.remap), (Some(77), Some(above)));
         payload.truncate(20);
-        let short = tagged.event(Order::Little, &payload, Nanos(1), Comm::default());
+        let short = read(&tagged, &payload);
         assert_eq!(short, None);
     }
 
@@ -252,7 +304,7 @@ mod tests {
     fn errors_are_negative() {
         let error = |error| {
             let record = Record { error, ..record(REQUEST | 8, 512) };
-            record.event(Order::Little, &[], Nanos(0), Comm::default()).unwrap().error
+            read(&record, &[]).unwrap().error
         };
         assert_eq!(error(0), Some(0));
         assert_eq!(error(65475), Some(-61));
@@ -261,14 +313,19 @@ mod tests {
 
     #[track_caller]
     fn check_op(action: u64, bytes: u32, op: Op, flags: Flags) {
-        let event = record(action, bytes).event(Order::Little, &[], Nanos(0), Comm::default());
+        let event = read(&record(action, bytes), &[]);
         assert_eq!(event.map(|event| (event.op, event.flags)), Some((op, flags)));
     }
 
     #[track_caller]
     fn check_sector(action: u64, bytes: u32, sector: Option<u64>) {
-        let event = record(action, bytes).event(Order::Little, &[], Nanos(0), Comm::default());
+        let event = read(&record(action, bytes), &[]);
         assert_eq!(event.map(|event| event.sector), Some(sector.map(Sector)));
+    }
+
+    fn read(record: &Record, payload: &[u8]) -> Option<Event> {
+        let meaning = Meanings::default().of(record);
+        record.event(Order::Little, payload, Nanos(1), Comm::default(), meaning)
     }
 
     fn record(action: u64, bytes: u32) -> Record {
