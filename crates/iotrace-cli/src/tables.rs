@@ -107,9 +107,16 @@ impl Tables {
         self.requests.write(&self.ended)?;
         let filled = &mut self.filled;
         filled.requests += self.ended.len() as u64;
-        for request in &self.ended {
-            *filled.statuses.entry(request.status.name()).or_default() += 1;
-            *filled.devices.entry(request.device).or_default() += 1;
+        // Neighbours are mostly of one device and status.
+        let same = |one: &Request, other: &Request| {
+            (one.device, one.status) == (other.device, other.status)
+        };
+        for alike in self.ended.chunk_by(same) {
+            if let Some(request) = alike.first() {
+                let count = alike.len() as u64;
+                *filled.statuses.entry(request.status.name()).or_default() += count;
+                *filled.devices.entry(request.device).or_default() += count;
+            }
         }
         self.ended.clear();
         Ok(())

@@ -1,7 +1,8 @@
 //! A pair of blktrace files, as large as wanted, always the same.
 //!
-//! Reads and writes of 4 KiB at random places, 32 in flight: queue, get, insert and issue on one CPU,
-//! completion on either. Layout: `include/uapi/linux/blktrace_api.h`, version 7.
+//! What four jobs of fio with a depth of 64 do to a drive with a queue of 32: reads and writes of 4 KiB
+//! at random places, of which the scheduler holds most while 32 are in flight. Queue, get, insert and
+//! issue on one CPU, completion on either. Layout: `include/uapi/linux/blktrace_api.h`, version 7.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +12,10 @@ use std::path::Path;
 
 /// CPUs, and so files.
 const CPUS: usize = 2;
-const DEPTH: usize = 32;
+/// Jobs, the bios of all of them under way at once, and those that the drive takes.
+const JOBS: u32 = 4;
+const QUEUED: usize = 256;
+const IN_FLIGHT: usize = 32;
 
 /// One record to be written: time, CPU, action word, sector, thread.
 type Record = (u64, usize, u32, u64, u32);
@@ -24,7 +28,8 @@ pub(super) fn blktrace(folder: &Path, requests: u64) -> anyhow::Result<()> {
         files.push((BufWriter::with_capacity(1 << 20, File::create(path)?), 0_u32));
     }
     notify(&mut files[0].0, [0, 0], 0x0400_0001, &1_700_000_000_u64.to_le_bytes())?;
-    for (pid, name) in [(100, "fio"), (101, "fio"), (57, "kworker/0:1H")] {
+    let jobs = (0..JOBS).map(|job| (100 + job, "fio"));
+    for (pid, name) in jobs.chain([(57, "kworker/0:1H")]) {
         for (cpu, (file, _)) in (0..).zip(&mut files) {
             let mut payload = [0; 16];
             payload[..name.len()].copy_from_slice(name.as_bytes());
@@ -33,20 +38,27 @@ pub(super) fn blktrace(folder: &Path, requests: u64) -> anyhow::Result<()> {
     }
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut pending: BinaryHeap<Reverse<Record>> = BinaryHeap::new();
+    // When a place in the jobs' queues, and one in the drive's, becomes free.
+    let mut queued: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     let mut in_flight: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     let mut now = 1_000_000_000_000;
     for _ in 0..requests {
-        // With the queue full, the next bio comes when a request completes.
-        if in_flight.len() == DEPTH
-            && let Some(Reverse(done)) = in_flight.pop()
+        now += 500 + random.below(1000);
+        if queued.len() == QUEUED
+            && let Some(Reverse(done)) = queued.pop()
         {
             now = now.max(done);
         }
-        now += 1000 + random.below(3000);
         let cpu = usize::from(random.below(2) == 1);
-        let (direction, pid) = if random.below(2) == 0 { (1, 100) } else { (2, 101) };
+        let direction = 1 + u32::from(random.below(2) == 1);
+        let pid = 100 + u32::try_from(random.below(u64::from(JOBS))).unwrap_or_default();
         let sector = random.below(1 << 27) * 8;
-        let issue = now + 3000 + random.below(4000);
+        let mut issue = now + 3000 + random.below(4000);
+        if in_flight.len() == IN_FLIGHT
+            && let Some(Reverse(done)) = in_flight.pop()
+        {
+            issue = issue.max(done + 1000);
+        }
         let complete = issue + 60_000 + random.below(200_000);
         let other = usize::from(random.below(2) == 1);
         let word = |category: u32, code: u32| (category | direction | 0x0008) << 16 | code;
@@ -55,6 +67,7 @@ pub(super) fn blktrace(folder: &Path, requests: u64) -> anyhow::Result<()> {
         pending.push(Reverse((now + 1500, cpu, word(0x110, 12), sector, pid)));
         pending.push(Reverse((issue, cpu, word(0x140, 7), sector, 57)));
         pending.push(Reverse((complete, other, word(0x180, 8), sector, 0)));
+        queued.push(Reverse(complete + 500));
         in_flight.push(Reverse(complete));
         while let Some(Reverse(record)) = pending.peek().copied().filter(|first| first.0.0 < now) {
             pending.pop();

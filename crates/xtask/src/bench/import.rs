@@ -22,13 +22,13 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1_000_000)]
     requests: u64,
     /// Passes of fio over 64 MiB in requests of 4 KiB, recorded by perf; 0 leaves this part out
-    #[arg(long, default_value_t = 28)]
+    #[arg(long, default_value_t = 36)]
     perf_loops: u32,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Self { rounds: 5, requests: 1_000_000, perf_loops: 28 }
+        Self { rounds: 5, requests: 1_000_000, perf_loops: 36 }
     }
 }
 
@@ -71,9 +71,7 @@ fn beside_btt(args: &Args, program: &Path, out: &Path) -> anyhow::Result<()> {
             // Another side comes first in every round.
             let place = (turn + usize::try_from(round)?) % sides.len();
             let (name, script) = &sides[place];
-            if dataset.exists() {
-                std::fs::remove_dir_all(&dataset)?;
-            }
+            forget(&dataset)?;
             let mut cost = Cost::default();
             for step in script.split("; ") {
                 cost = cost.then(measure(&format!("env -C {folder} {step}"), &[])?);
@@ -92,7 +90,14 @@ fn beside_btt(args: &Args, program: &Path, out: &Path) -> anyhow::Result<()> {
     for name in ["sda.blktrace.0", "sda.blktrace.1", "dump"] {
         std::fs::remove_file(out.join(name))?;
     }
-    std::fs::remove_dir_all(&dataset)?;
+    forget(&dataset)
+}
+
+/// Removes a dataset, where there is one.
+fn forget(dataset: &Path) -> anyhow::Result<()> {
+    if dataset.exists() {
+        std::fs::remove_dir_all(dataset)?;
+    }
     Ok(())
 }
 
@@ -185,9 +190,7 @@ fn beside_perf_script(args: &Args, program: &Path, out: &Path) -> anyhow::Result
     for round in 0..args.rounds {
         for turn in 0..2 {
             let place = (turn + usize::try_from(round)?) % 2;
-            if dataset.exists() {
-                std::fs::remove_dir_all(&dataset)?;
-            }
+            forget(&dataset)?;
             let script = if place == 0 { &theirs } else { &ours };
             let cost = measure(script, &[3])?;
             print_line(round, ["perf script", "iotrace import"][place], cost);
