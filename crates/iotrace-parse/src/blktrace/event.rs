@@ -64,8 +64,8 @@ impl Meanings {
     pub(super) fn of(&mut self, record: &Record) -> Meaning {
         let word = record.word();
         // The code, the direction and the kind of event stand in these bits.
-        let place = (word ^ word >> 12 ^ word >> 19) as usize % MEANINGS;
-        let Some(known) = self.known.get_mut(place) else { return record.meaning() };
+        let [place, ..] = (word ^ word >> 12 ^ word >> 19).to_le_bytes();
+        let Some(known) = self.known.get_mut(usize::from(place)) else { return record.meaning() };
         if known.0 != word {
             *known = (word, record.meaning());
         }

@@ -1,33 +1,16 @@
 //! Streams as blktrace and blkparse give them: one letter for a request and its bio, places that
 //! mean nothing, and the habits of old kernels.
 
-use iotrace_model::{Cause, Ledger, Op, Request, Status};
+use iotrace_model::{Cause, Ledger, Op, Status};
 use iotrace_requests::Assembler;
 use iotrace_testkit::trace;
 
-fn assemble(text: &str) -> (Vec<Request>, Ledger) {
-    let mut assembler = Assembler::new();
-    let mut requests = Vec::new();
-    for item in trace(text) {
-        assembler.push(&item, &mut requests);
-    }
-    let ledger = assembler.finish(&mut requests);
-    (requests, ledger)
-}
+use crate::assemble;
 
-/// Status, Q2D, D2C and Q2C of every row, none of whose events is left over.
+/// Checks the rows, and that no event is left over.
 #[track_caller]
 fn check(text: &str, expected: &[(Status, [Option<i64>; 3])]) {
-    let (requests, ledger) = assemble(text);
-    let found: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let latencies = [request.q2d(), request.d2c(), request.q2c()];
-            (request.status, latencies.map(|latency| latency.map(|nanos| nanos.0)))
-        })
-        .collect();
-    assert_eq!(found, expected, "{text}");
-    assert_eq!(ledger, Ledger::default(), "{text}");
+    assert_eq!(crate::check(text, expected), Ledger::default(), "{text}");
 }
 
 #[test]

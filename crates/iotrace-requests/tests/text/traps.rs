@@ -1,35 +1,11 @@
 //! Where other tools go wrong: cases from public reports and from the block layer's corners, each
 //! with times worked out by hand.
 
-use iotrace_model::{Cause, Ledger, Op, Protocol, Request, Status};
+use iotrace_model::{Cause, Ledger, Op, Protocol, Status};
 use iotrace_requests::Assembler;
 use iotrace_testkit::trace;
 
-fn assemble(text: &str) -> (Vec<Request>, Ledger) {
-    let mut assembler = Assembler::new();
-    let mut requests = Vec::new();
-    for item in trace(text) {
-        assembler.push(&item, &mut requests);
-    }
-    let ledger = assembler.finish(&mut requests);
-    (requests, ledger)
-}
-
-/// Status, Q2D, D2C and Q2C of every row.
-#[track_caller]
-fn check(text: &str, expected: &[(Status, [Option<i64>; 3])]) {
-    let (requests, _) = assemble(text);
-    let found: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let latencies = [request.q2d(), request.d2c(), request.q2c()];
-            (request.status, latencies.map(|latency| latency.map(|nanos| nanos.0)))
-        })
-        .collect();
-    assert_eq!(found, expected, "{text}");
-}
-
-const NOTHING: [Option<i64>; 3] = [None, None, None];
+use crate::{NOTHING, assemble, check};
 
 #[test]
 fn a_front_merge_moves_the_start() {

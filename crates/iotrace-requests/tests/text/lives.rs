@@ -1,18 +1,8 @@
 //! The lives of requests, one rule of the block layer a test, with times worked out by hand.
 
 use iotrace_model::{Cause, Ledger, Op, Protocol, Request, Status};
-use iotrace_requests::Assembler;
-use iotrace_testkit::trace;
 
-fn assemble(text: &str) -> (Vec<Request>, Ledger) {
-    let mut assembler = Assembler::new();
-    let mut requests = Vec::new();
-    for item in trace(text) {
-        assembler.push(&item, &mut requests);
-    }
-    let ledger = assembler.finish(&mut requests);
-    (requests, ledger)
-}
+use crate::assemble;
 
 /// Q2I, I2D, Q2D, D2C, Q2C of a request.
 fn latencies(request: &Request) -> [Option<i64>; 5] {

@@ -1,35 +1,9 @@
 //! Traces that never show some actions, as filters make them: what a device's trace never showed
 //! cannot be demanded of its requests.
 
-use iotrace_model::{Cause, Ledger, Request, Status};
-use iotrace_requests::Assembler;
-use iotrace_testkit::trace;
+use iotrace_model::{Cause, Ledger, Status};
 
-fn assemble(text: &str) -> (Vec<Request>, Ledger) {
-    let mut assembler = Assembler::new();
-    let mut requests = Vec::new();
-    for item in trace(text) {
-        assembler.push(&item, &mut requests);
-    }
-    let ledger = assembler.finish(&mut requests);
-    (requests, ledger)
-}
-
-/// Status, Q2D, D2C and Q2C of every row.
-#[track_caller]
-fn check(text: &str, expected: &[(Status, [Option<i64>; 3])]) {
-    let (requests, _) = assemble(text);
-    let found: Vec<_> = requests
-        .iter()
-        .map(|request| {
-            let latencies = [request.q2d(), request.d2c(), request.q2c()];
-            (request.status, latencies.map(|latency| latency.map(|nanos| nanos.0)))
-        })
-        .collect();
-    assert_eq!(found, expected, "{text}");
-}
-
-const NOTHING: [Option<i64>; 3] = [None, None, None];
+use crate::{NOTHING, assemble, check};
 
 #[test]
 fn issue_and_completion_make_a_request_where_no_bio_is_ever_shown() {
