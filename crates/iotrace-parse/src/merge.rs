@@ -3,7 +3,8 @@
 //! A perf file holds blocks of one CPU each and marks the end of a round in which every ring was
 //! emptied. What a round shows of a CPU cannot be older than what the round before showed of
 //! another, by then long past; so at the end of a round everything up to the latest time of the
-//! round before may go out. Memory is bounded by two rounds.
+//! round before may go out. It goes while the next round comes in, no slower, so that whoever takes
+//! it never waits for a whole round. Memory is bounded by two rounds.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -13,8 +14,11 @@ use iotrace_model::{Event, Item, Loss, Nanos};
 
 /// Events that may wait at once, when a file marks no rounds or very long ones.
 const MOST: usize = 2_000_000;
-/// Events that go out at once.
-const PORTION: usize = 1 << 12;
+/// Events that go out at once; no more of them may be pushed between two portions.
+pub(crate) const PORTION: usize = 1 << 10;
+/// Places by which an event is put back in order when it comes; one that must go further makes its
+/// stream disturbed.
+const NEAR: usize = 16;
 
 /// Waiting events of all CPUs.
 #[derive(Debug, Default)]
@@ -66,20 +70,25 @@ impl Merge {
         let Some(stream) = self.streams.get_mut(place) else { return false };
         let is_late = self.out.is_some_and(|out| event.time < out);
         let key = self.out.map_or(event.time, |out| out.max(event.time));
-        match stream.keys.back() {
-            None => self.heads.push(Reverse((key, place))),
-            // An interrupt can write its event before the one that it interrupted, whose time is
-            // earlier.
-            Some(last) if key < *last && !stream.is_disturbed => {
-                stream.is_disturbed = true;
-                self.disturbed.push(place);
-            }
-            Some(_) => {}
-        }
+        let last = stream.keys.back().copied();
         self.latest = self.latest.max(Some(event.time));
         stream.keys.push_back(key);
         stream.events.push_back(*event);
         self.waiting += 1;
+        match last {
+            None => self.heads.push(Reverse((key, place))),
+            // An interrupt can write its event before the one that it interrupted, whose time is
+            // earlier.
+            Some(last) if key < last && !stream.is_disturbed => match stream.settle() {
+                Settled::Within => {}
+                Settled::First => self.heads.push(Reverse((key, place))),
+                Settled::Far => {
+                    stream.is_disturbed = true;
+                    self.disturbed.push(place);
+                }
+            },
+            Some(_) => {}
+        }
         !is_late
     }
 
@@ -89,28 +98,19 @@ impl Merge {
         self.safe = self.latest;
     }
 
-    /// Whether the end of a round lets events go that are still here.
-    #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready.is_some()
-    }
-
-    /// Lets out a portion of what may go; true when there is more of it. When too much waits, the
-    /// oldest may go.
-    pub(crate) fn let_out(&mut self, out: &mut Vec<Item>) -> bool {
+    /// Lets out a portion of what may go. When too much waits, the oldest may go.
+    pub(crate) fn let_out(&mut self, out: &mut Vec<Item>) {
         if self.waiting > MOST {
             self.drain(Nanos(i64::MAX), self.waiting - PORTION, out);
-            return self.waiting > MOST;
+            return;
         }
-        let Some(ready) = self.ready else { return false };
+        let Some(ready) = self.ready else { return };
         let before = self.waiting;
         self.drain(ready, before.saturating_sub(PORTION), out);
-        if before - self.waiting == PORTION {
-            return true;
+        if before - self.waiting < PORTION {
+            losses_while(&mut self.losses, |loss| loss.from <= ready, out);
+            self.ready = None;
         }
-        losses_while(&mut self.losses, |loss| loss.from <= ready, out);
-        self.ready = None;
-        false
     }
 
     /// Lets out a portion of what is left; true when that was all.
@@ -181,7 +181,33 @@ impl Merge {
     }
 }
 
+/// Where an event came to lie that was pushed out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// Behind another.
+    Within,
+    /// In front of all others.
+    First,
+    /// Not in order yet: its place is further away.
+    Far,
+}
+
 impl Stream {
+    /// Moves the last event forward to its place, behind equals, if that is near.
+    fn settle(&mut self) -> Settled {
+        let mut at = self.keys.len().saturating_sub(1);
+        for _ in 0..NEAR {
+            let Some(before) = at.checked_sub(1) else { return Settled::First };
+            if self.keys.get(before) <= self.keys.get(at) {
+                return Settled::Within;
+            }
+            self.keys.swap(before, at);
+            self.events.swap(before, at);
+            at = before;
+        }
+        Settled::Far
+    }
+
     fn sort(&mut self) {
         self.is_disturbed = false;
         let keys = self.keys.make_contiguous();
@@ -346,7 +372,9 @@ mod tests {
 
     fn end_round(merge: &mut Merge, out: &mut Vec<Item>) {
         merge.end_round();
-        while merge.let_out(out) {}
+        while merge.ready.is_some() {
+            merge.let_out(out);
+        }
     }
 
     #[track_caller]

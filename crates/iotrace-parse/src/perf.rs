@@ -34,7 +34,7 @@ use self::header::Header;
 use self::known::Tracepoints;
 use self::lost::Survey;
 use self::records::{Next, RecordStream, State};
-use crate::merge::Merge;
+use crate::merge::{Merge, PORTION};
 use crate::{About, Error, Progress, Reader};
 
 /// Kinds of records that are looked at.
@@ -51,9 +51,6 @@ mod kind {
     pub(super) const COMPRESSED: u32 = 81;
     pub(super) const COMPRESSED2: u32 = 83;
 }
-
-/// Records in a batch, at most: a block of compressed ones can hold any number.
-const MOST_RECORDS: usize = 1 << 14;
 
 /// What the reader must be told.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +131,8 @@ impl<R: Read + Seek> PerfReader<R> {
         Ok(Self { records, decoder, merge, clock, is_pipe, first, last, stage, failure: None })
     }
 
-    /// Reads the records of a batch.
+    /// Reads records, no more than a portion of events: a block of compressed ones can hold any
+    /// number.
     fn read_batch(&mut self) {
         if self.stage == Stage::Between
             && let Err(error) = self.records.fill()
@@ -144,15 +142,9 @@ impl<R: Read + Seek> PerfReader<R> {
             return;
         }
         self.stage = Stage::Within;
-        for _ in 0..MOST_RECORDS {
+        for _ in 0..PORTION {
             match self.records.next() {
-                Next::Record(record) => {
-                    self.decoder.take(record, &mut self.merge);
-                    // What the end of a round lets go goes before anything else is read.
-                    if self.merge.is_ready() {
-                        return;
-                    }
-                }
+                Next::Record(record) => self.decoder.take(record, &mut self.merge),
                 Next::Damaged | Next::Broken => self.decoder.give_up(Cause::Malformed),
                 Next::Used => {
                     self.stage = Stage::Between;
@@ -185,11 +177,8 @@ impl<R: Read + Seek> PerfReader<R> {
 
 impl<R: Read + Seek + Send> Reader for PerfReader<R> {
     fn next_batch(&mut self, out: &mut Vec<Item>) -> Result<Progress, Error> {
-        let before = out.len();
-        if self.merge.let_out(out) || out.len() > before {
-            return Ok(Progress::More);
-        }
         if matches!(self.stage, Stage::Between | Stage::Within) {
+            self.merge.let_out(out);
             self.read_batch();
         } else if self.stage == Stage::Read && self.merge.finish_portion(out) {
             self.stage = Stage::Finished;

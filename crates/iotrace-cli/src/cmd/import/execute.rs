@@ -19,7 +19,7 @@ use super::Import;
 use super::document::{self, Parts};
 
 /// Batches on their way from the reader.
-const BATCHES: usize = 16;
+const BATCHES: usize = 64;
 
 /// What the reading thread hands over.
 enum Message {
